@@ -13,6 +13,8 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 
 	"olmes/trie"
@@ -58,9 +60,33 @@ type Scores struct {
 	Computed int       // tokens computed for this call, a rebuilt prefix included
 }
 
+// ErrInput marks the errors for which the input is at fault and not the engine:
+// trying again gives them again. Test with errors.Is.
+var ErrInput = errors.New("invalid input")
+
+// InputError returns err marked with ErrInput; its text stays the same.
+func InputError(err error) error { return inputError{err} }
+
+type inputError struct{ error }
+
+func (e inputError) Is(target error) bool { return target == ErrInput }
+func (e inputError) Unwrap() error        { return e.error }
+
+// TextError says which of the texts given to Tokenize cannot be tokenized. It
+// is an ErrInput.
+type TextError struct {
+	Index  int    // in the slice given
+	Reason string // "holds a NUL byte"
+}
+
+func (e *TextError) Error() string { return fmt.Sprintf("text %d %s", e.Index, e.Reason) }
+
+// Is reports whether target is ErrInput.
+func (e *TextError) Is(target error) bool { return target == ErrInput }
+
 // Scorer computes log-probabilities. Score reads the tree and keeps nothing of
 // it that changes a later result. A tree that is not valid, deeper than the
-// engine's context or with ids outside its vocabulary is an error, and the
+// engine's context or with ids outside its vocabulary is an ErrInput, and the
 // engine stays usable; so it does when ctx is cancelled, which Score answers
 // with ctx.Err() in a wrapped form, without finishing the tree.
 // Score may be called from several goroutines; engines may serve them in turn.
@@ -74,8 +100,7 @@ type Describer interface {
 }
 
 // Tokenizer cuts each text into ids: no special token is added, and none is
-// recognised in the text. A text that cannot be tokenized is an error that
-// names its index.
+// recognised in the text. A text that cannot be tokenized is a TextError.
 type Tokenizer interface {
 	Tokenize(ctx context.Context, texts []string) ([][]int32, error)
 }
