@@ -1,0 +1,212 @@
+package task
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"olmes"
+	"olmes/dataset"
+	"olmes/prompt"
+)
+
+// oracleLine is one request as the standard's authors rendered it.
+type oracleLine struct {
+	DocID   int `json:"doc_id"`
+	Idx     int `json:"idx"`
+	Label   int `json:"label"`
+	Request struct {
+		Context      string `json:"context"`
+		Continuation string `json:"continuation"`
+	} `json:"request"`
+}
+
+// rendered are the requests of a split in the oracle's order.
+type rendered struct {
+	scored, unconditional [][]olmes.Request // by the oracle's doc_id, then choice
+}
+
+func render(task Task, d Data, order []int, f olmes.Formulation) (rendered, error) {
+	var r rendered
+	for _, i := range order {
+		requests, err := prompt.Requests(task.Template, d.Shots, d.Instances[i], f)
+		if err != nil {
+			return r, err
+		}
+		r.scored = append(r.scored, requests)
+		if f == olmes.CF {
+			if requests, err = prompt.Unconditional(task.Template, d.Instances[i]); err != nil {
+				return r, err
+			}
+			r.unconditional = append(r.unconditional, requests)
+		}
+	}
+	return r, nil
+}
+
+// TestOracle renders every request of the nine tasks that the oracle has, CF
+// and MCF, sample and whole split, and compares it with the oracle's, byte for
+// byte: context, continuation, choice, right answer, and the unconditional
+// requests where the oracle has them.
+func TestOracle(t *testing.T) {
+	src := wheel(t)
+	w, err := dataset.OpenWheel(oracle(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	for _, task := range Tasks() {
+		if task.Group != "" {
+			continue
+		}
+		for _, split := range task.Splits {
+			d, err := task.Load(t.Context(), src, split.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole := All(len(d.Instances))
+			prefix := map[string]string{"test": "test_", "validation": "val_"}[split.Name]
+			for f, folder := range map[olmes.Formulation]string{olmes.CF: "rc_5shot", olmes.MCF: "mc_5shot"} {
+				compare(t, w, task, d, whole, f, prefix+folder)
+				// The folders without prefix hold the standard's sample; for the
+				// tasks with a test split they hold the validation split.
+				if split.Name == "validation" {
+					compare(t, w, task, d, task.Order(len(whole)), f, folder)
+				}
+			}
+		}
+	}
+}
+
+func compare(t *testing.T, w *dataset.Wheel, task Task, d Data, order []int, f olmes.Formulation, folder string) {
+	t.Run(task.Name+"/"+folder, func(t *testing.T) {
+		t.Parallel()
+		r, err := render(task, d, order, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := requestsDir + task.Name + "/" + folder + "/requests.jsonl.gz"
+		seen := 0
+		unconditional := 0
+		differ := 0
+		for line, err := range w.Lines(file) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want oracleLine
+			if err := json.Unmarshal(line, &want); err != nil {
+				t.Fatal(err)
+			}
+			from := r.scored
+			if want.DocID >= unconditionalFrom {
+				want.DocID -= unconditionalFrom
+				from = r.unconditional
+				unconditional++
+			} else {
+				seen++
+			}
+			if want.DocID >= len(from) || want.Idx >= len(from[want.DocID]) {
+				t.Fatalf("doc_id %d, choice %d: not rendered", want.DocID, want.Idx)
+			}
+			got := from[want.DocID][want.Idx]
+			if got.Prompt.Text != want.Request.Context || got.Continuation != want.Request.Continuation || got.Choice != want.Idx || got.Gold != want.Label {
+				if differ++; differ <= 3 {
+					t.Errorf("doc_id %d, choice %d, gold %d: context differs at byte %d of %d, continuation %q, want %q",
+						want.DocID, want.Idx, want.Label, difference(got.Prompt.Text, want.Request.Context), len(want.Request.Context),
+						got.Continuation, want.Request.Continuation)
+				}
+			}
+		}
+		if differ > 0 {
+			t.Errorf("%d of %d requests differ", differ, seen+unconditional)
+		}
+		if n := count(r.scored); n != seen {
+			t.Errorf("rendered %d requests, the oracle has %d", n, seen)
+		}
+		// The oracle has none for boolq, whose standard score needs none.
+		if n := count(r.unconditional); n != unconditional && !(task.Name == "boolq" && unconditional == 0) {
+			t.Errorf("rendered %d unconditional requests, the oracle has %d", n, unconditional)
+		}
+	})
+}
+
+func count(requests [][]olmes.Request) int {
+	n := 0
+	for _, r := range requests {
+		n += len(r)
+	}
+	return n
+}
+
+// TestStandardCounts checks the numbers that the standard page states.
+func TestStandardCounts(t *testing.T) {
+	src := wheel(t)
+	counts := map[string]int{}
+	golds := map[string][]int{}
+	subjects := map[string]bool{}
+	for _, task := range Tasks() {
+		d, err := task.Load(t.Context(), src, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := task.Name
+		if task.Group != "" {
+			name = task.Group
+			subjects[task.Subject] = true
+		}
+		order := task.Order(len(d.Instances))
+		if task.Sample != 0 && len(order) != task.Sample || task.Sample == 0 && len(order) != task.Size {
+			t.Errorf("%s: %d instances evaluated, table says sample %d of %d", task.Name, len(order), task.Sample, task.Size)
+		}
+		if golds[name] == nil {
+			golds[name] = make([]int, 5)
+		}
+		var perFormulation [2]int
+		for k, f := range []olmes.Formulation{olmes.CF, olmes.MCF} {
+			r, err := render(task, d, order, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			perFormulation[k] = count(r.scored)
+		}
+		if perFormulation[0] != perFormulation[1] {
+			t.Errorf("%s: %d CF and %d MCF requests", task.Name, perFormulation[0], perFormulation[1])
+		}
+		counts[name] += perFormulation[0]
+		for _, i := range order {
+			golds[name][d.Instances[i].Gold]++
+		}
+		if len(d.Shots) != 5 || len(task.FewShot) != 5 {
+			t.Errorf("%s: %d few-shot examples, %d pointers", task.Name, len(d.Shots), len(task.FewShot))
+		}
+	}
+	want := map[string]int{
+		"arc_challenge": 4687, "arc_easy": 4000, "boolq": 2000, "csqa": 6105, "hellaswag": 4000,
+		"openbookqa": 2000, "piqa": 2000, "socialiqa": 3000, "winogrande": 2534, "mmlu": 56168,
+	}
+	if fmt.Sprint(counts) != fmt.Sprint(want) {
+		t.Errorf("requests %v, want %v", counts, want)
+	}
+	if len(subjects) != 57 {
+		t.Errorf("%d subjects, want 57", len(subjects))
+	}
+	for name, want := range map[string]string{
+		"arc_challenge": "266 311 310 285", "boolq": "638 362", "piqa": "502 498",
+	} {
+		if got := strings.Trim(fmt.Sprint(golds[name]), "[]"); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: right answers by position %s, want %s", name, got, want)
+		}
+	}
+}
+
+// difference returns the index of the first byte at which two texts differ.
+func difference(a, b string) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}
