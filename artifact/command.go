@@ -39,23 +39,27 @@ func (s *Store) run(ctx context.Context, c command) (stdout, stderr string, err 
 	cmd.WaitDelay = 5 * time.Second
 	var out, errs ring
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	group(cmd)
-	// Linux kills the child when the thread that started it ends.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := cmd.Start(); err != nil {
-		return "", "", err
-	}
 	done := make(chan struct{})
 	var watch sync.WaitGroup
 	watch.Go(func() { s.watch(c, done, cancel) })
-	err = cmd.Wait()
+	err = RunGroup(cmd)
 	close(done)
 	watch.Wait()
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	return out.String(), errs.String(), err
+}
+
+// RunGroup runs a command as cmd.Run does, in a process group of its own that
+// is killed as a whole when the command's context ends, and on Linux when this
+// process dies, so that no child of a child lives on.
+func RunGroup(cmd *exec.Cmd) error {
+	group(cmd)
+	// Linux kills the child when the thread that started it ends.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return cmd.Run()
 }
 
 // watch reports the growth of the command's folder and stops a stalled command.
@@ -86,7 +90,7 @@ func (s *Store) watch(c command, done <-chan struct{}, cancel context.CancelCaus
 			if c.total > 0 {
 				most = min(most, c.total)
 			}
-			s.report(Event{Name: c.name, Done: most, Total: c.total})
+			s.Report(Event{Name: c.name, Done: most, Total: c.total})
 		}
 	}
 }

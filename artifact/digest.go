@@ -145,7 +145,7 @@ func (m *meter) Read(p []byte) (int, error) {
 	n, err := m.r.Read(p)
 	m.event.Done += int64(n)
 	if m.store != nil {
-		m.store.report(m.event)
+		m.store.Report(m.event)
 	}
 	return n, err
 }

@@ -83,13 +83,20 @@ func (s *Store) ioError(step string, err error) error {
 		e.Tip = s.diskTip()
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR):
 		e.Kind = Unwritable
-		e.Tip = "make " + s.Dir + " writable, or set OLMES_CACHE to a folder that is"
+		e.Tip = "make " + s.dir() + " writable, or set OLMES_CACHE to a folder that is"
 	}
 	return e
 }
 
 func (s *Store) diskTip() string {
-	return "free some space on the disk of " + s.Dir + ", or set OLMES_CACHE to a folder on a larger one"
+	return "free some space on the disk of " + s.dir() + ", or set OLMES_CACHE to a folder on a larger one"
+}
+
+func (s *Store) dir() string {
+	if s == nil {
+		return "the cache"
+	}
+	return s.Dir
 }
 
 // sentinel returns the part of err that callers test for, so that the text of

