@@ -1,0 +1,79 @@
+package record
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Evidence says what a record's numbers rest on.
+type Evidence string
+
+const (
+	Scored             Evidence = "scored"             // this program ran the model
+	ImportedInstances  Evidence = "imported-instances" // another tool's predictions
+	ImportedAggregates Evidence = "imported-aggregate" // another tool's metrics alone
+)
+
+// Provenance is who, when, where and how long. It changes no result, and the
+// same run done again has another one.
+type Provenance struct {
+	Evidence    Evidence        `json:"evidence"` // "" is written as scored
+	Created     time.Time       `json:"created,omitzero"`
+	Started     time.Time       `json:"started,omitzero"`  // of the last session
+	Finished    time.Time       `json:"finished,omitzero"` // of the last session
+	WallSeconds float64         `json:"wall_seconds,omitempty"`
+	Resumed     int             `json:"resumed"`            // times the run was taken up again
+	Command     []string        `json:"command,omitempty"`  // as given
+	Resolved    json.RawMessage `json:"resolved,omitempty"` // every setting in force, any JSON
+	User        string          `json:"user,omitempty"`
+	Host        string          `json:"host,omitempty"`
+	Import      *Import         `json:"import,omitempty"` // where imported results come from
+	// Environments lists where chunks were computed; a prediction's Env is
+	// an index into it. The Writer keeps this list and Chunks.
+	Environments []Environment  `json:"environments,omitempty"`
+	Chunks       map[string]int `json:"chunks,omitempty"` // index of the environment, by chunk id
+	Tokens       Tokens         `json:"tokens,omitzero"`  // of the whole run
+	TaskTokens   []TaskTokens   `json:"task_tokens,omitempty"`
+	Deviations   []string       `json:"deviations,omitempty"` // as text; see Deviations
+	Notes        []string       `json:"notes,omitempty"`
+}
+
+// Environment is one combination of machine and software. All of it is
+// information; what determines results is in the Identity as well.
+type Environment struct {
+	OS            string `json:"os,omitempty"` // with architecture, as "linux/amd64"
+	CPU           string `json:"cpu,omitempty"`
+	Cores         int    `json:"cores,omitempty"`
+	Threads       int    `json:"threads,omitempty"`
+	Accelerator   string `json:"accelerator,omitempty"`
+	Engine        string `json:"engine,omitempty"`
+	EngineVersion string `json:"engine_version,omitempty"`
+	EngineVariant string `json:"engine_variant,omitempty"`
+	LibrarySHA256 string `json:"library_sha256,omitempty"`
+	System        string `json:"system,omitempty"` // the engine's own account of its build and CPU features
+	Go            string `json:"go,omitempty"`
+	Product       string `json:"product,omitempty"`
+	Revision      string `json:"revision,omitempty"` // of the program's source
+}
+
+// Tokens counts the work of a run.
+type Tokens struct {
+	Naive    int64 `json:"naive"`    // every request from its first token
+	Distinct int64 `json:"distinct"` // nodes of the trie
+	Computed int64 `json:"computed"` // decoded by the engine
+}
+
+// TaskTokens counts the work of one task in one formulation.
+type TaskTokens struct {
+	Task        string `json:"task"`
+	Formulation string `json:"formulation"`
+	Tokens
+}
+
+// Import says where imported results come from.
+type Import struct {
+	Tool    string `json:"tool"`
+	Version string `json:"version,omitempty"`
+	Source  string `json:"source,omitempty"` // file or address
+	SHA256  string `json:"sha256,omitempty"`
+}
