@@ -1,0 +1,346 @@
+package llamacpp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/hybridgroup/yzma/pkg/llama"
+	"github.com/jupiterrider/ffi"
+
+	"olmes/engine"
+	"olmes/trie"
+)
+
+// loaded is a model in this process. It implements engine.Engine,
+// engine.Detokenizer and engine.Counter.
+type loaded struct {
+	lib   *library
+	args  loadArgs
+	model llama.Model
+	lctx  llama.Context
+	vocab llama.Vocab
+	size  int // of the vocabulary
+
+	mu     sync.Mutex // one computation at a time
+	cache  *nativeCache
+	packer packer
+	before int64 // tokens in the library's counter that warming up computed
+}
+
+// loadArgs are the args of the load operation.
+type loadArgs struct {
+	Library   string      `json:"library"`
+	Model     []string    `json:"model"`
+	Plan      engine.Plan `json:"plan"`
+	Threads   int         `json:"threads"`
+	GPULayers int         `json:"gpu_layers"`
+}
+
+// cacheTypes are the types of Plan.KVType.
+var cacheTypes = map[string]llama.GGMLType{
+	"f32":  llama.GGMLTypeF32,
+	"f16":  llama.GGMLTypeF16,
+	"bf16": llama.GGMLTypeBF16,
+}
+
+// maxSequences is llama.cpp's LLAMA_MAX_SEQ.
+const maxSequences = 256
+
+// checkPlan keeps from llama.cpp what it would answer by ending the process.
+func checkPlan(p engine.Plan) error {
+	switch {
+	case p.Batch < 1 || p.Batch > 1<<16:
+		return fmt.Errorf("plan: batch is %d, must be from 1 to %d", p.Batch, 1<<16)
+	case p.MicroBatch < 1 || p.MicroBatch > p.Batch:
+		return fmt.Errorf("plan: micro_batch is %d, must be from 1 to batch (%d)", p.MicroBatch, p.Batch)
+	case p.Cells < p.Batch || p.Cells > 1<<22:
+		return fmt.Errorf("plan: cells is %d, must be from batch (%d) to %d", p.Cells, p.Batch, 1<<22)
+	case p.Sequences <= seqFirst || p.Sequences > maxSequences:
+		return fmt.Errorf("plan: sequences is %d, must be from %d to %d", p.Sequences, seqFirst+1, maxSequences)
+	}
+	if _, ok := cacheTypes[p.KVType]; !ok {
+		return fmt.Errorf("plan: kv_type is %q, must be f16, bf16 or f32", p.KVType)
+	}
+	return nil
+}
+
+// open loads a model and makes its context.
+func open(lib *library, args loadArgs) (m *loaded, err error) {
+	if err := checkPlan(args.Plan); err != nil {
+		return nil, engine.InputError(err)
+	}
+	if len(args.Model) == 0 {
+		return nil, engine.InputError(errors.New("no model file is given"))
+	}
+	if args.Threads < 1 {
+		args.Threads = int(llama.Threads())
+	}
+	for _, file := range args.Model {
+		if _, err := os.Stat(file); err != nil {
+			return nil, engine.InputError(fmt.Errorf("model file: %w", err))
+		}
+	}
+	m = &loaded{lib: lib, args: args}
+	defer func() {
+		if err != nil {
+			m.Close()
+		}
+	}()
+	lib.log.reset()
+	mp := llama.ModelDefaultParams()
+	mp.NGpuLayers = int32(args.GPULayers)
+	mp.CheckTensors = 1 // or NaN weights would load
+	if len(args.Model) == 1 {
+		m.model, err = llama.ModelLoadFromFile(args.Model[0], mp)
+	} else {
+		m.model, err = llama.ModelLoadFromSplits(args.Model, mp)
+	}
+	if err != nil {
+		return nil, lib.log.explain(fmt.Errorf("load model %s: %w", args.Model[0], err))
+	}
+	m.vocab = llama.ModelGetVocab(m.model)
+	m.size = int(llama.VocabNTokens(m.vocab))
+	if m.size < 2 || llama.GetVocabType(m.vocab) == llama.VocabTypeNone {
+		return nil, engine.InputError(fmt.Errorf("model %s has no tokenizer (vocabulary of %d): text cannot be scored with it", args.Model[0], m.size))
+	}
+	if llama.ModelIsRecurrent(m.model) || llama.ModelIsHybrid(m.model) || llama.ModelIsDiffusion(m.model) || llama.ModelHasEncoder(m.model) {
+		return nil, engine.InputError(fmt.Errorf("model %s (%s) is recurrent, hybrid, diffusion or has an encoder: this engine scores decoders with a cache of keys and values only", args.Model[0], m.meta("general.architecture")))
+	}
+	if err := m.checkMemory(); err != nil {
+		return nil, err
+	}
+	cp := llama.ContextDefaultParams()
+	cp.NCtx = uint32(args.Plan.Cells)
+	cp.NBatch = uint32(args.Plan.Batch)
+	cp.NUbatch = uint32(args.Plan.MicroBatch)
+	cp.NSeqMax = uint32(args.Plan.Sequences)
+	cp.NThreads = int32(args.Threads)
+	cp.NThreadsBatch = int32(args.Threads)
+	cp.TypeK = cacheTypes[args.Plan.KVType]
+	cp.TypeV = cp.TypeK
+	cp.FlashAttentionType = llama.FlashAttentionTypeDisabled
+	if args.Plan.FlashAttention {
+		cp.FlashAttentionType = llama.FlashAttentionTypeEnabled
+	}
+	cp.KVUnified = 1 // one set of cells for all sequences
+	cp.SwaFull = 1   // or cells outside a sliding window would be lost to later branches
+	cp.NoPerf = 0
+	cp.Offload_kqv, cp.OpOffload = 0, 0
+	if args.GPULayers != 0 {
+		cp.Offload_kqv, cp.OpOffload = 1, 1
+	}
+	lib.log.reset()
+	if m.lctx, err = llama.InitFromModel(m.model, cp); err != nil {
+		return nil, lib.log.explain(fmt.Errorf("make a context of %d cells (%s) for %s: %w", args.Plan.Cells, args.Plan.KVType, args.Model[0], err))
+	}
+	if m.cache, err = newNativeCache(m.lctx, args.Plan.Batch, args.Plan.Sequences, m.size, lib.log); err != nil {
+		return nil, err
+	}
+	m.packer = packer{plan: args.Plan, vocab: m.size, workers: args.Threads, cache: m.cache, deepest: args.Plan.Cells}
+	if n := int(llama.ModelNCtxTrain(m.model)); n > 0 {
+		m.packer.deepest = min(m.packer.deepest, n)
+	}
+	return m, m.warm()
+}
+
+// warm computes one batch of two tokens and one of one, so that both of the
+// library's counters, which show 1 for 0, have started.
+func (m *loaded) warm() error {
+	both := []slot{{token: 0, pos: 0, seqs: []int32{seqPrefix}}, {token: 1, pos: 1, seqs: []int32{seqPrefix}}}
+	for _, slots := range [][]slot{both[:min(2, m.args.Plan.Batch)], both[:1]} {
+		if err := m.cache.clear(true); err != nil {
+			return err
+		}
+		if err := m.cache.decode(slots); err != nil {
+			return fmt.Errorf("compute a first token: %w", err)
+		}
+	}
+	m.before = m.counter()
+	return m.cache.clear(true)
+}
+
+func (m *loaded) counter() int64 {
+	data := llama.PerfContext(m.lctx)
+	return int64(data.NPEval) + int64(data.NEval)
+}
+
+func (m *loaded) meta(key string) string {
+	value, _ := llama.ModelMetaValStr(m.model, key)
+	return value
+}
+
+// cacheBytes estimates the size of the context's cache.
+func (m *loaded) cacheBytes() int64 {
+	layers, heads := int64(llama.ModelNLayer(m.model)), int64(llama.ModelNHeadKV(m.model))
+	length := func(kind string) int64 {
+		arch := m.meta("general.architecture")
+		if n, err := strconv.ParseInt(m.meta(arch+".attention."+kind+"_length"), 10, 64); err == nil {
+			return n
+		}
+		return int64(llama.ModelNEmbd(m.model)) / int64(max(1, llama.ModelNHead(m.model)))
+	}
+	size := int64(llama.GGMLTypeSize(cacheTypes[m.args.Plan.KVType]))
+	return int64(m.args.Plan.Cells) * layers * heads * (length("key") + length("value")) * size
+}
+
+// checkMemory refuses a cache that is larger than the free memory: llama.cpp
+// would find out after many seconds, or be killed.
+func (m *loaded) checkMemory() error {
+	need, free := m.cacheBytes(), availableMemory()
+	if free > 0 && need > free && m.args.GPULayers == 0 {
+		return fmt.Errorf("a cache of %d cells (%s) takes %d MiB, of memory %d MiB are free: free some, or lower plan.cells",
+			m.args.Plan.Cells, m.args.Plan.KVType, need>>20, free>>20)
+	}
+	return nil
+}
+
+func (m *loaded) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.cache != nil {
+		llama.BatchFree(m.cache.batch)
+		m.cache = nil
+	}
+	if m.lctx != 0 {
+		llama.Free(m.lctx)
+		m.lctx = 0
+	}
+	if m.model != 0 {
+		llama.ModelFree(m.model)
+		m.model = 0
+	}
+	return nil
+}
+
+func (m *loaded) Score(ctx context.Context, tree *trie.Tree) (engine.Scores, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cache.current.Store(&ctx)
+	defer m.cache.current.Store(nil)
+	return m.packer.score(ctx, tree)
+}
+
+func (m *loaded) Stats(context.Context) (engine.Stats, error) {
+	// The library's counter lags until it is synchronized, which decode does.
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return engine.Stats{Computed: m.packer.computed.Load(), Library: m.counter() - m.before}, nil
+}
+
+func (m *loaded) Describe(context.Context) (engine.Description, error) {
+	d := engine.Description{
+		Engine:        "llamacpp",
+		Version:       m.lib.version,
+		Variant:       m.lib.variant,
+		LibrarySHA256: m.lib.digest,
+		System:        runtime.GOOS + "/" + runtime.GOARCH + "; " + strings.TrimSpace(llama.PrintSystemInfo()),
+		Threads:       m.args.Threads,
+		Architecture:  m.meta("general.architecture"),
+		Parameters:    int64(llama.ModelNParams(m.model)),
+		WeightType:    llama.FtypeName(llama.ModelFtype(m.model)),
+		ContextTrain:  int(llama.ModelNCtxTrain(m.model)),
+		Vocab:         m.size,
+		BOS:           int32(llama.VocabBOS(m.vocab)),
+		EOS:           int32(llama.VocabEOS(m.vocab)),
+		AddBOS:        llama.VocabGetAddBOS(m.vocab),
+	}
+	return d, nil
+}
+
+// Tokenize spreads the texts over the engine's threads.
+func (m *loaded) Tokenize(ctx context.Context, texts []string) ([][]int32, error) {
+	for i, s := range texts {
+		switch {
+		case strings.IndexByte(s, 0) >= 0:
+			return nil, &engine.TextError{Index: i, Reason: "holds a NUL byte"}
+		case len(s) > 1<<30:
+			return nil, &engine.TextError{Index: i, Reason: fmt.Sprintf("has %d bytes", len(s))}
+		}
+	}
+	ids := make([][]int32, len(texts))
+	var next atomic.Int64
+	var failed atomic.Int64 // index+1 of a text that cannot be tokenized
+	var group sync.WaitGroup
+	for range min(m.args.Threads, len(texts)) {
+		group.Go(func() {
+			var buf []int32
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(texts) {
+					return
+				}
+				var n int32
+				if buf, n = m.tokenize(texts[i], buf); n < 0 {
+					failed.Store(int64(i) + 1)
+					return
+				}
+				ids[i] = append(make([]int32, 0, n), buf[:n]...)
+			}
+		})
+	}
+	group.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if i := failed.Load(); i > 0 {
+		return nil, &engine.TextError{Index: int(i) - 1, Reason: "cannot be tokenized by llama.cpp"}
+	}
+	return ids, nil
+}
+
+// tokenize writes the text's ids into buf, grown as needed, and returns their
+// number, or -1. Reading the vocabulary from several threads is safe.
+func (m *loaded) tokenize(text string, buf []int32) ([]int32, int32) {
+	if text == "" {
+		return buf, 0
+	}
+	need := len(text) + 8 // a token is at least a byte; SentencePiece may put a space before
+	for range 2 {
+		if cap(buf) < need {
+			buf = make([]int32, need)
+		}
+		buf = buf[:cap(buf)]
+		var result ffi.Arg
+		data, size := unsafe.StringData(text), int32(len(text))
+		out, room := unsafe.SliceData(buf), int32(len(buf))
+		var special, parse uint8
+		m.lib.tokenize.Call(&result, unsafe.Pointer(&m.vocab), unsafe.Pointer(&data), &size,
+			unsafe.Pointer(&out), &room, &special, &parse)
+		runtime.KeepAlive(text)
+		n := int32(result)
+		if n >= 0 {
+			return buf, n
+		}
+		if n == -1<<31 { // more than an int32 counts
+			return buf, -1
+		}
+		need = int(-n)
+	}
+	return buf, -1
+}
+
+// Pieces gives special tokens as the text that stands for them.
+func (m *loaded) Pieces(context.Context) ([][]byte, error) {
+	pieces := make([][]byte, m.size)
+	buf := make([]byte, 256)
+	for i := range pieces {
+		n := llama.TokenToPiece(m.vocab, llama.Token(i), buf, 0, true)
+		if n < 0 {
+			buf = make([]byte, -n)
+			n = llama.TokenToPiece(m.vocab, llama.Token(i), buf, 0, true)
+		}
+		if n < 0 {
+			return nil, fmt.Errorf("llama.cpp gives no text for token %d", i)
+		}
+		pieces[i] = append([]byte{}, buf[:n]...)
+	}
+	return pieces, nil
+}

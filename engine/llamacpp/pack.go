@@ -1,0 +1,331 @@
+package llamacpp
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"olmes/engine"
+	"olmes/trie"
+)
+
+// cache is what packing needs of llama.cpp: a unified cache of cells, each
+// holding a token's keys and values and the set of sequences it belongs to,
+// and the decoding of a batch, which fills cells. A token sees the cells that
+// share a sequence with it and stand at its position or before.
+type cache interface {
+	clear(data bool) error              // forget all cells, with data also their contents
+	keep(seq int32) error               // forget all cells not in seq
+	copy(src, dst int32, n int32) error // add the first n positions of src to dst
+	remove(seq int32, from int32) error // take seq off its cells from position from on
+	decode(batch []slot) error          // at most Plan.Batch slots
+	logits(i int) ([]float32, error)    // of slot i of the last batch, valid until the next decode
+}
+
+// slot is a token of a batch.
+type slot struct {
+	token, pos int32
+	seqs       []int32
+	output     bool // its logits are wanted
+}
+
+// Sequence ids. Two sequences hold the spine, since llama.cpp takes a cell of
+// a single sequence for free once the sequence's sliding window has left it,
+// and a later branch may need it. All that is at or above seqFirst is given to
+// the paths of one batch.
+const (
+	seqPrefix = 0 // the chunk's prefix
+	seqSpine  = 1 // path to the parent of the next batch's first node, where that is outside the prefix
+	seqGuard  = 2 // the same once more
+	seqFirst  = 3
+)
+
+// packer turns trees into batches. A batch is a run of nodes in depth-first
+// order, as long as the plan allows. Each path of the batch gets a sequence,
+// each node is added once with the sequences of all paths through it, and a
+// path that goes on from the prefix or from the spine (what was computed
+// earlier and leads to the batch's first node; depth-first order makes it a
+// single path) gets those cells by copying their mark, not their data. After a
+// batch all cells but prefix and new spine are freed, so that no token
+// attends over many masked cells and no token is computed twice.
+//
+// Cells are filled from the front in the order of the nodes, and after a chunk
+// only the prefix stays, in cells 0 to P-1, which is where clearing all and
+// computing the prefix again would put it. So what came before a chunk leaves
+// no trace in its results.
+type packer struct {
+	plan    engine.Plan
+	vocab   int
+	deepest int // most tokens on a path
+	workers int // goroutines for the vocabulary sums
+	cache   cache
+
+	prefix   []int32 // in seqPrefix, if usable
+	usable   bool    // the cache is as it was left after a finished chunk
+	poisoned bool    // contents of cells may be NaN, which no mask hides
+	computed atomic.Int64
+}
+
+// span is a batch: nodes [start, end).
+type span struct{ start, end int }
+
+// spans cuts the nodes after the prefix into batches of at most batch nodes
+// and leaves paths.
+func spans(t *trie.Tree, batch, leaves int) []span {
+	var out []span
+	start, paths := t.Prefix, 0
+	for i := t.Prefix; i < len(t.Token); i++ {
+		more := 0
+		if i == start || int(t.Parent[i]) != i-1 {
+			more = 1 // a branch; going on from the node before makes no new path
+		}
+		if i-start == batch || paths+more > leaves {
+			out = append(out, span{start, i})
+			start, paths, more = i, 0, 1
+		}
+		paths += more
+	}
+	if start < len(t.Token) {
+		out = append(out, span{start, len(t.Token)})
+	}
+	return out
+}
+
+// check returns an ErrInput for a tree that cannot be computed.
+func (p *packer) check(t *trie.Tree, depth []int32, deepest int, batches []span) error {
+	if deepest > p.deepest {
+		return engine.InputError(fmt.Errorf("tree is %d tokens deep, the model's context takes %d", deepest, p.deepest))
+	}
+	for i, id := range t.Token {
+		if int(id) >= p.vocab {
+			return engine.InputError(fmt.Errorf("tree node %d has token %d, the vocabulary has %d", i, id, p.vocab))
+		}
+	}
+	for i, w := range t.Wants {
+		if int(w.Token) >= p.vocab {
+			return engine.InputError(fmt.Errorf("want %d is of token %d, the vocabulary has %d", i, w.Token, p.vocab))
+		}
+	}
+	// Cells: prefix, spine, batch.
+	for _, b := range batches {
+		need := t.Prefix + b.end - b.start
+		for q := t.Parent[b.start]; int(q) >= t.Prefix; q = t.Parent[q] {
+			need++
+		}
+		if need > p.plan.Cells {
+			return engine.InputError(fmt.Errorf("tree needs %d cells of cache at once, the plan has %d: a larger plan.cells is needed", need, p.plan.Cells))
+		}
+	}
+	return nil
+}
+
+// score computes one tree.
+func (p *packer) score(ctx context.Context, t *trie.Tree) (engine.Scores, error) {
+	if err := t.Validate(); err != nil {
+		return engine.Scores{}, engine.InputError(err)
+	}
+	depth, deepest := t.Depths()
+	batches := spans(t, p.plan.Batch, p.plan.Sequences-seqFirst)
+	if err := p.check(t, depth, deepest, batches); err != nil {
+		return engine.Scores{}, err
+	}
+	r := run{packer: p, tree: t, depth: depth, logProbs: make([]float64, len(t.Wants))}
+	usable := p.usable
+	p.usable = false // until the tree is finished
+	err := r.start(ctx, usable)
+	for _, b := range batches {
+		if err != nil {
+			break
+		}
+		err = r.batch(ctx, b)
+	}
+	if err != nil {
+		return engine.Scores{}, err
+	}
+	p.usable = true
+	return engine.Scores{LogProbs: r.logProbs, Computed: r.computed}, nil
+}
+
+// run is the scoring of one tree.
+type run struct {
+	*packer
+	tree     *trie.Tree
+	depth    []int32
+	spined   bool // seqSpine and seqGuard hold cells
+	want     int  // first of tree.Wants not yet answered
+	logProbs []float64
+	computed int
+	slots    []slot
+	lo, hi   []int32 // first and last path through each node of a batch
+	all      []int32 // sequence ids seqFirst, seqFirst+1, ...
+}
+
+// start brings the prefix into the cache.
+func (r *run) start(ctx context.Context, usable bool) error {
+	n := r.tree.Prefix
+	ids := r.tree.Token[:n]
+	asked := len(r.tree.Wants) > 0 && int(r.tree.Wants[0].Node) < n
+	if usable && n > 0 && !asked && !r.poisoned && slices.Equal(ids, r.prefix) {
+		return r.cache.keep(seqPrefix)
+	}
+	if err := r.cache.clear(r.poisoned); err != nil {
+		return err
+	}
+	r.poisoned = false
+	r.prefix = slices.Clone(ids)
+	r.all = []int32{seqPrefix}
+	for start := 0; start < n; start += r.plan.Batch {
+		end := min(start+r.plan.Batch, n)
+		r.slots = r.slots[:0]
+		for i := start; i < end; i++ {
+			r.slots = append(r.slots, slot{token: ids[i], pos: int32(i), seqs: r.all})
+		}
+		if err := r.decode(ctx, start, end); err != nil {
+			return fmt.Errorf("prefix tokens %d to %d: %w", start, end-1, err)
+		}
+	}
+	return nil
+}
+
+// batch computes the nodes of b and leaves the spine for the next batch.
+func (r *run) batch(ctx context.Context, b span) error {
+	t, n := r.tree, b.end-b.start
+	r.lo, r.hi = slices.Grow(r.lo[:0], n)[:n], slices.Grow(r.hi[:0], n)[:n]
+	paths := int32(0)
+	for k := range n {
+		r.lo[k], r.hi[k] = paths, paths
+		if next := b.start + k + 1; next == b.end || int(t.Parent[next]) != next-1 {
+			paths++ // node k ends a path within the batch
+		}
+	}
+	for k := n - 1; k >= 0; k-- {
+		if q := int(t.Parent[b.start+k]) - b.start; q >= 0 {
+			r.hi[q] = max(r.hi[q], r.hi[k])
+		}
+	}
+	r.all = r.all[:0]
+	for s := range paths {
+		r.all = append(r.all, seqFirst+s)
+	}
+	r.slots = r.slots[:0]
+	for k := range n {
+		i := b.start + k
+		seqs := r.all[r.lo[k] : r.hi[k]+1]
+		r.slots = append(r.slots, slot{token: t.Token[i], pos: r.depth[i] - 1, seqs: seqs})
+		q := int(t.Parent[i])
+		if q < 0 || q >= b.start {
+			continue
+		}
+		from := int32(seqPrefix)
+		if q >= t.Prefix {
+			from = seqSpine
+		}
+		for _, s := range seqs {
+			if err := r.cache.copy(from, s, r.depth[q]); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.decode(ctx, b.start, b.end); err != nil {
+		return fmt.Errorf("tokens %d to %d of the tree: %w", b.start, b.end-1, err)
+	}
+	if b.end == len(t.Token) {
+		return nil // keep or clear frees the rest
+	}
+	q := int(t.Parent[b.end])
+	if r.spined {
+		left := int32(0) // of the old spine
+		if q >= t.Prefix && q < b.start {
+			left = r.depth[q]
+		}
+		for _, s := range []int32{seqSpine, seqGuard} {
+			if err := r.cache.remove(s, left); err != nil {
+				return err
+			}
+		}
+		r.spined = left > 0
+	}
+	if q >= b.start {
+		from := seqFirst + r.hi[q-b.start]
+		for _, s := range []int32{seqSpine, seqGuard} {
+			if err := r.cache.copy(from, s, r.depth[q]); err != nil {
+				return err
+			}
+		}
+		r.spined = true
+	}
+	for _, s := range r.all {
+		if err := r.cache.remove(s, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decode computes r.slots, which are the nodes from start on, and answers what
+// is wanted of them.
+func (r *run) decode(ctx context.Context, start, end int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	wants := r.tree.Wants
+	last := r.want
+	for last < len(wants) && int(wants[last].Node) < end {
+		r.slots[int(wants[last].Node)-start].output = true
+		last++
+	}
+	n := len(r.slots)
+	r.computed += n
+	r.packer.computed.Add(int64(n))
+	if err := r.cache.decode(r.slots); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return err
+	}
+	// One goroutine a row, so that a row's sum does not depend on their number.
+	type row struct {
+		logits      []float32
+		first, last int
+	}
+	var rows []row
+	for r.want < last {
+		first := r.want
+		for r.want < last && wants[r.want].Node == wants[first].Node {
+			r.want++
+		}
+		x, err := r.cache.logits(int(wants[first].Node) - start)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, row{x, first, r.want})
+	}
+	var next atomic.Int64
+	var bad atomic.Bool
+	var group sync.WaitGroup
+	for range min(r.workers, len(rows)) {
+		group.Go(func() {
+			for {
+				k := int(next.Add(1)) - 1
+				if k >= len(rows) {
+					return
+				}
+				z := logSumExp(rows[k].logits)
+				if math.IsNaN(z) || math.IsInf(z, 0) {
+					bad.Store(true)
+				}
+				for w := rows[k].first; w < rows[k].last; w++ {
+					r.logProbs[w] = float64(rows[k].logits[wants[w].Token]) - z
+				}
+			}
+		})
+	}
+	group.Wait()
+	if bad.Load() {
+		r.poisoned = true
+	}
+	return nil
+}
