@@ -1,0 +1,97 @@
+package olmes_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// layers lists every package with the packages of this module it may import:
+// those that stand above it in ARCHITECTURE.md. A package that is not listed
+// fails the test, so that the table stays whole.
+var layers = []struct {
+	pkg     string
+	imports string // "*" is anything above
+}{
+	{"olmes", ""},
+	{"olmes/pyrandom", ""},
+	{"olmes/stat", ""},
+	{"olmes/trie", ""},
+	{"olmes/artifact", ""},
+	{"olmes/dataset", "olmes/artifact"},
+	{"olmes/prompt", "olmes"},
+	{"olmes/task", "olmes olmes/pyrandom olmes/artifact olmes/dataset olmes/prompt"},
+	{"olmes/model", "olmes/artifact"},
+	{"olmes/model/modeltest", "olmes/model"},
+	{"olmes/engine", "olmes olmes/trie"},
+	{"olmes/engine/wire", "olmes/trie olmes/engine"},
+	{"olmes/engine/enginetest", "olmes/trie olmes/engine"},
+	{"olmes/engine/replay", "olmes/trie olmes/engine"},
+	{"olmes/engine/llamacpp/library", "olmes/artifact"},
+	{"olmes/engine/llamacpp", "olmes/trie olmes/engine olmes/engine/wire olmes/engine/llamacpp/library olmes/model"},
+	{"olmes/score", "olmes olmes/stat olmes/pyrandom"},
+	{"olmes/record", "olmes olmes/score"},
+	{"olmes/run", "*"},
+	{"olmes/report", "olmes olmes/score olmes/record olmes/run"},
+	{"olmes/cmd/olmes", "*"},
+}
+
+// TestImportDirection holds the table of ARCHITECTURE.md true.
+func TestImportDirection(t *testing.T) {
+	allowed := map[string][]string{}
+	var above []string
+	for _, l := range layers {
+		allowed[l.pkg] = strings.Fields(l.imports)
+		if l.imports == "*" {
+			allowed[l.pkg] = slices.Clone(above)
+		}
+		above = append(above, l.pkg)
+	}
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "./...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	pure := []string{"olmes", "olmes/pyrandom", "olmes/stat", "olmes/trie", "olmes/prompt", "olmes/score"}
+	impure := []string{"os", "net", "net/http", "time", "os/exec", "io/fs", "syscall"}
+	seen := map[string]bool{}
+	dec := json.NewDecoder(strings.NewReader(string(out)))
+	for {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		may, ok := allowed[p.ImportPath]
+		if !ok {
+			t.Errorf("%s is not in the table of layers; add it here and to ARCHITECTURE.md", p.ImportPath)
+			continue
+		}
+		seen[p.ImportPath] = true
+		for _, i := range p.Imports {
+			if (i == "olmes" || strings.HasPrefix(i, "olmes/")) && !slices.Contains(may, i) {
+				t.Errorf("%s imports %s, which does not stand above it", p.ImportPath, i)
+			}
+			if slices.Contains(pure, p.ImportPath) && slices.Contains(impure, i) {
+				t.Errorf("%s is pure and imports %s", p.ImportPath, i)
+			}
+		}
+		for _, part := range strings.Split(p.ImportPath, "/") {
+			if part == "util" || part == "utils" || part == "common" || part == "helpers" {
+				t.Errorf("%s: a package is named by its noun", p.ImportPath)
+			}
+		}
+	}
+	for _, l := range layers {
+		if !seen[l.pkg] {
+			t.Errorf("%s is in the table of layers and does not exist", l.pkg)
+		}
+	}
+}
