@@ -1,0 +1,36 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"olmes/run"
+)
+
+func (a *app) prepareCommand() *cobra.Command {
+	var c run.Config
+	cmd := &cobra.Command{
+		Use:   "prepare",
+		Short: "fetch everything a run needs, so that the run opens no socket",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			store, err := a.store()
+			if err != nil {
+				return err
+			}
+			s, err := run.Prepare(cmd.Context(), c, run.Env{Store: store, Reporter: a.reporter(), Runs: a.runs})
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.stdout, "ready: %s, engine %s %s, %d tasks\n", s.Model.Name, s.Library.Variant, s.Library.Version, s.Tasks)
+			return err
+		},
+	}
+	modelFlags(cmd, &c)
+	f := cmd.Flags()
+	f.StringSliceVarP(&c.Tasks, "tasks", "t", nil, "tasks and suites, comma-separated (default olmes: all ten)")
+	f.StringVar(&c.Split, "split", "", "test or validation (default: the standard's own)")
+	f.StringVar(&c.Source, "source", "", "where rows come from: wheel (default), a wheel's path, or hf")
+	return cmd
+}

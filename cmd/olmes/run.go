@@ -1,0 +1,144 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"olmes/report"
+	"olmes/run"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	var c run.Config
+	var o run.Options
+	var file string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "evaluate a model and seal a record of it",
+		Long: `Run evaluates a model on tasks of the standard and seals a record. Without flags it
+evaluates the default model on all ten tasks in both formulations.
+
+MODEL is a registered name (smollm2-135m-instruct, gemma-3-270m), the path of a
+.gguf file (the first of split files), or hf:ORG/REPO[@REV][:FILE.gguf].
+
+TASK is a task (arc_easy, mmlu_anatomy), mmlu, or a suite (olmes), with :cf or :mcf
+for one formulation; AI2's spelling works too (arc_easy:rc::olmes, mmlu::olmes).
+
+Ctrl-C stops a run after its current chunk's last batch; --resume goes on with it.`,
+		Example: `  olmes run --limit 20
+  olmes run -m gemma-3-270m --accept-license gemma -t arc_easy,boolq
+  olmes run -m ./model.gguf -t mmlu:mcf -o runs/mine`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if file != "" {
+				if err := readConfig(file, cmd, &c); err != nil {
+					return err
+				}
+			}
+			store, err := a.store()
+			if err != nil {
+				return err
+			}
+			env := run.Env{Store: store, Reporter: a.reporter(), Runs: a.runs, Command: os.Args}
+			if o.DryRun {
+				plan, err := run.DryRun(cmd.Context(), c, env)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return a.printJSON(plan)
+				}
+				return report.Plan(a.stdout, plan.Identity, plan.Tasks, plan.Tokens, plan.Chunks, plan.Reused)
+			}
+			out, err := run.Do(cmd.Context(), c, o, env)
+			if err != nil {
+				return coded(err)
+			}
+			rec, err := a.openRecord(out.Dir)
+			if err != nil {
+				return err
+			}
+			if err := a.printRun(rec, asJSON); err != nil {
+				return err
+			}
+			if out.Errors > 0 {
+				return &exitError{exitIncomplete, fmt.Errorf("%d of %d instances have no score; see: olmes predictions %s", out.Errors, out.Instances, out.Dir)}
+			}
+			return nil
+		},
+	}
+	modelFlags(cmd, &c)
+	dataFlags(cmd, &c)
+	f := cmd.Flags()
+	f.StringSliceVarP(&c.Tasks, "tasks", "t", nil, "tasks and suites, comma-separated (default olmes: all ten)")
+	f.StringVar(&c.Formulation, "formulation", "", "cf, mcf or both (default both)")
+	f.StringVar(&c.Normalizations, "normalizations", "", "standard (default), or all: pmi for every cf task too")
+	f.StringVarP(&file, "file", "f", "", "read settings from a YAML `file`; flags go before it")
+	f.StringVarP(&o.Dir, "output", "o", "", "folder of the record (default RUNS/ID)")
+	f.BoolVar(&o.Resume, "resume", false, "go on with an interrupted run")
+	f.BoolVar(&o.NoReuse, "no-reuse", false, "score everything again, even what a finished run of the same model and plan holds")
+	f.BoolVar(&o.DryRun, "dry-run", false, "print what would be computed, and compute nothing")
+	f.BoolVar(&asJSON, "json", false, "print the result as JSON")
+	cmd.MarkFlagsMutuallyExclusive("all", "limit", "limit-per-subject")
+	return cmd
+}
+
+// modelFlags adds the flags that choose the model and how it computes.
+func modelFlags(cmd *cobra.Command, c *run.Config) {
+	f := cmd.Flags()
+	f.StringVarP(&c.Model, "model", "m", "", "registered name, .gguf path, or hf:ORG/REPO[@REV][:FILE.gguf] (default smollm2-135m-instruct)")
+	f.StringSliceVar(&c.AcceptLicense, "accept-license", nil, "accept a model's licence by `name`")
+	f.StringVar(&c.BOS, "bos", "", "auto (default: by architecture), always, never, or tokenizer (the file's own flag)")
+	f.StringVar(&c.Weights, "weights", "", "auto (default), as-is, f16, bf16 or f32: expand a quantized file to a cached copy")
+	f.BoolVar(&c.Exact, "exact", false, "weights and KV cache in 32 bits, flash attention off")
+	f.StringVar(&c.Variant, "engine-variant", "", "engine library: cpu, native, cuda, vulkan (default: the best installed)")
+	f.IntVar(&c.Threads, "threads", 0, "threads of the engine (default all cores)")
+	f.IntVar(&c.GPULayers, "gpu-layers", 0, "layers put on a GPU")
+	f.IntVar(&c.ChunkTokens, "chunk-tokens", 0, "new tokens a chunk takes at most (default by model size)")
+}
+
+// readConfig reads a run file and lets the flags that were given win.
+func readConfig(path string, cmd *cobra.Command, c *run.Config) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return &exitError{exitUsage, fmt.Errorf("read run file: %w", err)}
+	}
+	// A flag's value lives in c: the flags given are read out, and set again
+	// over what the file says.
+	var restore []func() error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if v, ok := f.Value.(pflag.SliceValue); ok {
+			given := v.GetSlice()
+			restore = append(restore, func() error { return v.Replace(given) })
+			return
+		}
+		given := f.Value.String()
+		restore = append(restore, func() error { return f.Value.Set(given) })
+	})
+	*c = run.Config{}
+	if err := yaml.UnmarshalWithOptions(data, c, yaml.Strict()); err != nil {
+		return &exitError{exitUsage, fmt.Errorf("run file %s: %w", path, err)}
+	}
+	for _, set := range restore {
+		if err := set(); err != nil {
+			return &exitError{exitUsage, err}
+		}
+	}
+	return nil
+}
+
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.stdout)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	return nil
+}

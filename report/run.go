@@ -1,0 +1,144 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"olmes"
+	"olmes/record"
+	"olmes/score"
+)
+
+// Run prints the outcome of a complete run: what was run, the table of scores,
+// what the run cost, and every deviation from the standard, each in a line.
+func Run(w io.Writer, rec *record.Record) error {
+	m, err := rec.Metrics()
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	head(&b, rec)
+	b.WriteString("\n")
+	if err := Scores(&b, m); err != nil {
+		return err
+	}
+	b.WriteString("\n")
+	cost(&b, rec.Provenance)
+	Deviations(&b, record.Deviations(rec.Identity, &m))
+	for _, n := range rec.Provenance.Notes {
+		fmt.Fprintf(&b, "note: %s\n", n)
+	}
+	_, err = io.WriteString(w, b.String())
+	return err
+}
+
+func head(b *strings.Builder, rec *record.Record) {
+	id := rec.Identity
+	fmt.Fprintf(b, "run %s  %s\n", rec.ID[:12], rec.Dir)
+	fmt.Fprintf(b, "model %s: %s, %s parameters, %s", id.Model.Name, id.Model.Architecture, count(id.Model.Parameters), id.Precision.Published)
+	if w := id.Model.Weights; w != "" && w != "as-is" {
+		fmt.Fprintf(b, " computed as %s", w)
+	}
+	bos := "no BOS"
+	if id.BOS.Added {
+		bos = "BOS"
+	}
+	fmt.Fprintf(b, ", %s, window %d", bos, id.Window)
+	if id.Model.License != "" {
+		fmt.Fprintf(b, ", licence %s", id.Model.License)
+	}
+	fmt.Fprintf(b, "\nengine %s %s %s", id.Engine.Name, id.Engine.Version, id.Engine.Variant)
+	if id.Precision.Exact {
+		b.WriteString(", exact")
+	}
+	b.WriteString("\n")
+}
+
+func cost(b *strings.Builder, p record.Provenance) {
+	t := p.Tokens
+	fmt.Fprintf(b, "tokens: %d naive, %d distinct, %d computed", t.Naive, t.Distinct, t.Computed)
+	if t.Distinct > 0 {
+		fmt.Fprintf(b, " (%.2f%% of distinct)", 100*float64(t.Computed)/float64(t.Distinct))
+	}
+	if p.WallSeconds > 0 {
+		fmt.Fprintf(b, "; %s", time.Duration(p.WallSeconds*float64(time.Second)).Round(time.Second))
+	}
+	if p.Resumed > 0 {
+		fmt.Fprintf(b, " in the last of %d sessions", p.Resumed+1)
+	}
+	b.WriteString("\n")
+}
+
+// Deviations prints each deviation in one line, those that make the results
+// off-standard first.
+func Deviations(b *strings.Builder, all []record.Deviation) {
+	for _, off := range []bool{true, false} {
+		for _, d := range all {
+			if d.OffStandard != off {
+				continue
+			}
+			kind := "note"
+			if off {
+				kind = "off-standard"
+			}
+			fmt.Fprintf(b, "%s: %s\n", kind, d.Text)
+		}
+	}
+}
+
+// Details prints every normalization and both formulations of a run, a row per
+// task and formulation, with bootstrap intervals of the better of two.
+func Details(w io.Writer, m score.Metrics) error {
+	t := table{header: []string{"task", "n", "form", "none", "token", "character", "pmi", "ties", "cut", "95% of better"}}
+	row := func(name string, n int, f olmes.Formulation, acc map[olmes.Normalization]score.Estimate, ties, cut int, iv string) {
+		cells := []string{name, fmt.Sprint(n), string(f)}
+		for _, norm := range olmes.Normalizations() {
+			cell := "-"
+			if e, ok := acc[norm]; ok {
+				cell = percent(&e.Accuracy)
+			}
+			cells = append(cells, cell)
+		}
+		t.add(append(cells, fmt.Sprint(ties), fmt.Sprint(cut), iv))
+	}
+	for _, g := range m.Groups {
+		for _, form := range []olmes.Formulation{olmes.CF, olmes.MCF} {
+			gf, ok := g.Formulations[form]
+			if !ok {
+				continue
+			}
+			iv := ""
+			if g.Score != nil {
+				iv = interval(g.Score.Interval)
+			}
+			n := 0
+			for _, e := range gf.Micro {
+				n = e.N
+			}
+			for _, mean := range []struct {
+				name string
+				of   map[olmes.Normalization]score.Estimate
+			}{{"macro", gf.Macro}, {"micro", gf.Micro}} {
+				row(g.Group+" "+mean.name, n, form, mean.of, gf.Ties.Instances, gf.Truncated.Requests, iv)
+				iv = ""
+			}
+		}
+	}
+	for _, task := range m.Tasks {
+		for _, form := range []olmes.Formulation{olmes.CF, olmes.MCF} {
+			f, ok := task.Formulations[form]
+			if !ok {
+				continue
+			}
+			iv := ""
+			if task.Score != nil && form == olmes.CF {
+				iv = interval(task.Score.Interval)
+			}
+			row(task.Task, f.Instances, form, f.Accuracy, f.Ties.Instances, f.Truncated.Requests, iv)
+		}
+	}
+	_, err := t.writeTo(w)
+	return err
+}

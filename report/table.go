@@ -1,0 +1,200 @@
+// Package report prints what a record says. It reads records and never runs a
+// model.
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"olmes"
+	"olmes/score"
+	"olmes/stat"
+)
+
+// dagger marks a score that the multiple-choice formulation gave (paper, Table 4).
+const dagger = "†"
+
+// Scores prints the table of a run: a row per task and group, then the average.
+// Accuracies, standard errors, chance and majority are in percent.
+func Scores(w io.Writer, m score.Metrics) error {
+	t := table{header: []string{"task", "CF", "norm", "MCF", "OLMES", "±", "n", "chance", "majority"}}
+	grouped := map[string]bool{}
+	for _, task := range m.Tasks {
+		if task.Group == "" {
+			t.add(taskRow(task))
+			continue
+		}
+		if !grouped[task.Group] {
+			grouped[task.Group] = true
+			for _, g := range m.Groups {
+				if g.Group == task.Group {
+					t.add(groupRow(g, m.Tasks))
+				}
+			}
+		}
+	}
+	if s := m.Suite; s != nil {
+		t.rule = len(t.rows)
+		e, name := s.Average, "average"
+		if e == nil {
+			e, name = s.SubsetMean, "mean of subsets"
+		}
+		t.add([]string{name, "", "", "", percent(&e.Accuracy), percent(e.SE), "", percent(&s.Chance), percent(&s.Majority)})
+	}
+	if _, err := t.writeTo(w); err != nil {
+		return fmt.Errorf("write table: %w", err)
+	}
+	if strings.Contains(t.text(), dagger) {
+		if _, err := fmt.Fprintf(w, "%s the multiple-choice formulation gave the score. ± is one standard error. All in percent.\n", dagger); err != nil {
+			return fmt.Errorf("write table: %w", err)
+		}
+	}
+	return nil
+}
+
+func taskRow(t score.Task) []string {
+	cf, norm := standard(t.Formulations, olmes.CF)
+	mcf, _ := standard(t.Formulations, olmes.MCF)
+	return []string{t.Task, accuracy(cf), norm, accuracy(mcf), scored(t.Score), scoreError(t.Score, cf, mcf),
+		fmt.Sprint(t.Instances), percent(t.Chance), percent(t.Majority)}
+}
+
+func groupRow(g score.Group, tasks []score.Task) []string {
+	n := 0
+	norm := olmes.None
+	for _, t := range tasks {
+		if t.Group == g.Group && t.Split == g.Split && t.Variant == g.Variant {
+			n += t.Instances
+			norm = t.Standard
+		}
+	}
+	name := g.Group
+	if g.Tasks != g.Size {
+		name = fmt.Sprintf("%s (%d of %d)", g.Group, g.Tasks, g.Size)
+	}
+	estimate := func(f olmes.Formulation, n olmes.Normalization) *score.Estimate {
+		if e, ok := g.Formulations[f].Macro[n]; ok {
+			return &e
+		}
+		return nil
+	}
+	cf, mcf := estimate(olmes.CF, norm), estimate(olmes.MCF, olmes.None)
+	shown := string(norm)
+	if cf == nil {
+		shown = ""
+	}
+	return []string{name, accuracy(cf), shown, accuracy(mcf), scored(g.Score), scoreError(g.Score, cf, mcf),
+		fmt.Sprint(n), percent(g.Chance), percent(g.Majority)}
+}
+
+// standard returns a formulation's estimate under the normalization that counts.
+func standard(fs map[olmes.Formulation]score.Formulation, f olmes.Formulation) (*score.Estimate, string) {
+	form, ok := fs[f]
+	if !ok {
+		return nil, ""
+	}
+	e, ok := form.Accuracy[form.Normalization]
+	if !ok {
+		return nil, string(form.Normalization)
+	}
+	return &e, string(form.Normalization)
+}
+
+func accuracy(e *score.Estimate) string {
+	if e == nil {
+		return "-"
+	}
+	return percent(&e.Accuracy)
+}
+
+func scored(s *score.Score) string {
+	if s == nil {
+		return "-"
+	}
+	mark := " "
+	if s.Formulation == olmes.MCF {
+		mark = dagger
+	}
+	return percent(&s.Accuracy) + mark
+}
+
+// scoreError is the score's standard error, or that of the one formulation run.
+func scoreError(s *score.Score, cf, mcf *score.Estimate) string {
+	switch {
+	case s != nil:
+		return percent(s.SE)
+	case cf != nil && mcf == nil:
+		return percent(cf.SE)
+	case mcf != nil && cf == nil:
+		return percent(mcf.SE)
+	}
+	return "-"
+}
+
+// percent formats a fraction; a missing one is a dash, never 0.
+func percent(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", 100**v)
+}
+
+// interval formats an interval of fractions.
+func interval(i *stat.Interval) string {
+	if i == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f to %.1f", 100*i.Low, 100*i.High)
+}
+
+// table lays out columns of text: the first and third column to the left, the
+// others to the right.
+type table struct {
+	header []string
+	rows   [][]string
+	rule   int // a rule stands before this row, if above 0
+}
+
+func (t *table) add(row []string) { t.rows = append(t.rows, row) }
+
+func (t *table) text() string {
+	width := make([]int, len(t.header))
+	for _, row := range append([][]string{t.header}, t.rows...) {
+		for i, cell := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	line := func(row []string) {
+		var l strings.Builder
+		for i, cell := range row {
+			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
+			if i > 0 {
+				l.WriteString("  ")
+			}
+			if i == 0 || i == 2 {
+				l.WriteString(cell + pad)
+			} else {
+				l.WriteString(pad + cell)
+			}
+		}
+		b.WriteString(strings.TrimRight(l.String(), " ") + "\n")
+	}
+	total := 2 * (len(width) - 1)
+	for _, w := range width {
+		total += w
+	}
+	line(t.header)
+	b.WriteString(strings.Repeat("-", total) + "\n")
+	for i, row := range t.rows {
+		if t.rule > 0 && i == t.rule {
+			b.WriteString(strings.Repeat("-", total) + "\n")
+		}
+		line(row)
+	}
+	return b.String()
+}
+
+func (t *table) writeTo(w io.Writer) (int, error) { return io.WriteString(w, t.text()) }

@@ -1,0 +1,32 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"olmes/record"
+)
+
+// Verification prints what a verification found: damage, deviations, and the
+// verdict in the last line.
+func Verification(w io.Writer, v *record.Report) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "run %s  %s: %d predictions, %s\n", v.ID[:min(12, len(v.ID))], v.Dir, v.Predictions, v.Evidence)
+	for _, d := range v.Damage {
+		fmt.Fprintf(&b, "damaged: %s\n", d)
+	}
+	Deviations(&b, v.Deviations)
+	switch {
+	case v.Damaged():
+		b.WriteString("damaged: the record does not hold what it says\n")
+	case !v.Complete:
+		b.WriteString("incomplete: the record is sound so far\n")
+	case v.Compliant():
+		b.WriteString("compliant: every digest and metric is right, and nothing deviates from the standard\n")
+	default:
+		b.WriteString("off-standard: every digest and metric is right\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

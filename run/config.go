@@ -1,0 +1,116 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"olmes"
+	"olmes/task"
+)
+
+// Config says what to evaluate and how, as a user gives it. The zero value of
+// every field is the standard's choice or the default named beside it.
+type Config struct {
+	Model           string   `yaml:"model" json:"model"`                         // registered name, .gguf path, hf:ORG/REPO[@REV][:FILE]; default smollm2-135m-instruct
+	AcceptLicense   []string `yaml:"accept_license" json:"accept_license"`       // licences accepted, by name
+	Tasks           []string `yaml:"tasks" json:"tasks"`                         // tasks and suites; default olmes
+	Formulation     string   `yaml:"formulation" json:"formulation"`             // cf, mcf or both (default)
+	Split           string   `yaml:"split" json:"split"`                         // test or validation; default the standard's own
+	All             bool     `yaml:"all" json:"all"`                             // the whole split instead of the standard's sample
+	Limit           int      `yaml:"limit" json:"limit"`                         // instances per task at most (mmlu: over all subjects); 0 no limit
+	LimitPerSubject int      `yaml:"limit_per_subject" json:"limit_per_subject"` // instances per mmlu subject at most; 0 no limit
+	Normalizations  string   `yaml:"normalizations" json:"normalizations"`       // standard (default) or all: all scores pmi for every CF task
+	BOS             string   `yaml:"bos" json:"bos"`                             // auto (default), always, never, tokenizer
+	Exact           bool     `yaml:"exact" json:"exact"`                         // weights and KV cache in 32 bits, flash attention off
+	Weights         string   `yaml:"weights" json:"weights"`                     // auto (default), as-is, f16, bf16, f32
+	Source          string   `yaml:"source" json:"source"`                       // wheel (default), a wheel's path, or hf
+	Variant         string   `yaml:"variant" json:"variant"`                     // engine library; default the best one installed
+	Threads         int      `yaml:"threads" json:"threads"`                     // default: all cores
+	GPULayers       int      `yaml:"gpu_layers" json:"gpu_layers"`               // layers put on a GPU; default 0
+	ChunkTokens     int      `yaml:"chunk_tokens" json:"chunk_tokens"`           // new tokens a chunk takes at most; default by model size
+}
+
+// UsageError is a mistake in what the user asked for, found before any work.
+type UsageError struct{ Err error }
+
+func (e *UsageError) Error() string { return e.Err.Error() }
+func (e *UsageError) Unwrap() error { return e.Err }
+
+func usage(format string, args ...any) error {
+	return &UsageError{fmt.Errorf(format, args...)}
+}
+
+func oneOf(what, value string, allowed ...string) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return usage("%s is %q; it can be %s", what, value, strings.Join(allowed, ", "))
+}
+
+// Resolved returns c with every default filled in, or a UsageError.
+func (c Config) Resolved() (Config, error) {
+	def := func(s *string, d string) {
+		if *s == "" {
+			*s = d
+		}
+	}
+	def(&c.Model, "smollm2-135m-instruct")
+	def(&c.Formulation, "both")
+	def(&c.Normalizations, "standard")
+	def(&c.BOS, "auto")
+	def(&c.Weights, "auto")
+	def(&c.Source, "wheel")
+	if len(c.Tasks) == 0 {
+		c.Tasks = []string{"olmes"}
+	}
+	for _, err := range []error{
+		oneOf("formulation", c.Formulation, "cf", "mcf", "both"),
+		oneOf("normalizations", c.Normalizations, "standard", "all"),
+		oneOf("bos", c.BOS, "auto", "always", "never", "tokenizer"),
+		oneOf("weights", c.Weights, "auto", "as-is", "f16", "bf16", "f32"),
+		oneOf("split", c.Split, "", "test", "validation"),
+	} {
+		if err != nil {
+			return c, err
+		}
+	}
+	switch {
+	case c.Limit < 0 || c.LimitPerSubject < 0:
+		return c, usage("a limit is negative; give the number of instances, or leave it out for all")
+	case c.Limit > 0 && c.LimitPerSubject > 0:
+		return c, usage("limit and limit per subject exclude each other; give one")
+	case c.Threads < 0 || c.GPULayers < 0 || c.ChunkTokens < 0:
+		return c, usage("threads, gpu layers and chunk tokens cannot be negative")
+	case c.Exact && c.Weights != "auto" && c.Weights != "f32":
+		return c, usage("exact means weights in 32 bits; leave out weights %s or exact", c.Weights)
+	}
+	if c.Exact {
+		c.Weights = "f32"
+	}
+	return c, nil
+}
+
+// formulations returns what the run asks of a selected task.
+func (c Config) formulations(s task.Selection) []olmes.Formulation {
+	if len(s.Formulations) > 0 {
+		return s.Formulations
+	}
+	switch c.Formulation {
+	case "cf":
+		return []olmes.Formulation{olmes.CF}
+	case "mcf":
+		return []olmes.Formulation{olmes.MCF}
+	}
+	return []olmes.Formulation{olmes.CF, olmes.MCF}
+}
+
+// pmi reports whether unconditional requests are scored for t in formulation f.
+// Winogrande's continuation is the same for every choice, so its pmi equals
+// none and is never run.
+func (c Config) pmi(t task.Task, f olmes.Formulation) bool {
+	if f != olmes.CF || t.Template.Blank != "" {
+		return false
+	}
+	return t.PMI || c.Normalizations == "all"
+}

@@ -1,0 +1,58 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"olmes/artifact"
+	"olmes/engine"
+)
+
+// Version is the product's version, part of every run's identity.
+const Version = "0.1.0"
+
+// Standard is the version of the standard that is implemented.
+const Standard = "OLMES v0.1"
+
+// Env is what a run needs from its surroundings.
+type Env struct {
+	Store    *artifact.Store
+	Reporter Reporter
+	Runs     string   // folder that holds runs; finished ones are searched for chunks to reuse
+	Command  []string // the command line as given
+
+	// Start starts an engine for the setup; nil starts the embedded llama.cpp
+	// in a child process. Tests put engines with known answers here.
+	Start func(ctx context.Context, s Setup) (engine.Engine, error)
+}
+
+func (e Env) reporter() Reporter {
+	if e.Reporter == nil {
+		return Silent{}
+	}
+	return e.Reporter
+}
+
+// fetch runs one download with its progress shown.
+func (e Env) fetch(ctx context.Context, name string, get func(context.Context) (string, error)) (string, error) {
+	var phase Phase
+	old := e.Store.Progress
+	defer func() { e.Store.Progress = old }()
+	var size int64
+	e.Store.Progress = func(ev artifact.Event) {
+		if phase == nil {
+			phase = e.reporter().Phase("fetch "+name, "bytes", ev.Total)
+		}
+		size = ev.Done
+		phase.Update(ev.Done, ev.Name)
+	}
+	path, err := get(ctx)
+	if phase != nil {
+		if err != nil {
+			phase.Done("failed")
+		} else {
+			phase.Done(fmt.Sprintf("%.1f MB", float64(size)/1e6))
+		}
+	}
+	return path, err
+}

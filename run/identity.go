@@ -1,0 +1,184 @@
+package run
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/user"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"olmes"
+	"olmes/engine"
+	"olmes/prompt"
+	"olmes/record"
+	"olmes/task"
+)
+
+// Rules whose names stand in a run's identity.
+const (
+	truncationRule   = "left, per request, to window + 1 ids, BOS kept" // standard, section "Tokens and limits"
+	tokenizationRule = "context and continuation as one string; white space at the context's end moves to the continuation"
+)
+
+// identity makes the run's identity out of what was prepared.
+func (r *Run) identity() (record.Identity, error) {
+	plan, err := json.Marshal(r.setup.Plan)
+	if err != nil {
+		return record.Identity{}, fmt.Errorf("encode plan: %w", err)
+	}
+	m, d := r.setup.Model, r.description
+	id := record.Identity{
+		Standard: task.Standard, Product: Version,
+		Formulations: r.formulations(), Normalizations: r.normalizations(),
+		Model: record.Model{
+			Name: m.Name, Source: m.Source, SHA256: m.SHA256, Architecture: m.Architecture, Parameters: m.Parameters,
+			WeightTypes: m.WeightTypes, Quantized: m.Quantized, Weights: r.setup.Weights, Context: m.Context, Vocab: m.Vocab,
+			TokenizerSHA256: m.TokenizerSHA256, License: m.License,
+		},
+		BOS:    record.BOS{Policy: r.config.BOS, Added: r.encoder.BOS >= 0, Standard: task.NeedsBOS(m.Architecture)},
+		Window: r.encoder.Window, Truncation: truncationRule, Tokenization: tokenizationRule,
+		Plan:      plan,
+		Precision: record.Precision{Published: strings.ToLower(m.WeightType), Computed: r.setup.precision(), Exact: r.config.Exact},
+		Engine:    record.Engine{Name: d.Engine, Version: d.Version, Variant: d.Variant, LibrarySHA256: d.LibrarySHA256},
+	}
+	if d.BOS >= 0 {
+		id.BOS.ID = &d.BOS
+	}
+	if len(r.units) > 0 {
+		id.Model.FirstIDs = r.units[0].firstIDs
+	}
+	for _, u := range r.units {
+		if n := len(id.Tasks); n == 0 || id.Tasks[n-1].Name != u.task.Name {
+			id.Tasks = append(id.Tasks, u.identity(r.config))
+		}
+		reqs, err := u.requestsIdentity()
+		if err != nil {
+			return record.Identity{}, err
+		}
+		id.Tasks[len(id.Tasks)-1].Formulations[u.formulation] = reqs
+	}
+	return id, nil
+}
+
+// identity is what determines the unit's task, whatever the formulation.
+func (u *unit) identity(c Config) record.Task {
+	t := u.task
+	docs := make([]int, len(u.preds))
+	for i, p := range u.preds {
+		docs[i] = p.DocID
+	}
+	group := 0
+	if t.Group != "" {
+		for _, other := range task.Tasks() {
+			if other.Group == t.Group {
+				group++
+			}
+		}
+	}
+	standard := t.Size
+	if t.Sample > 0 {
+		standard = t.Sample
+	}
+	return record.Task{
+		Name: t.Name, Group: t.Group, GroupSize: group, Split: u.split, StandardSplit: t.Split, Selection: c.selection(u),
+		Instances: len(u.preds), StandardInstances: standard, Complete: u.data.whole, Normalization: t.Normalization,
+		Dataset: record.Dataset{Artifact: u.data.Artifact, ArtifactSHA256: u.data.ArtifactSHA256, File: u.data.File,
+			Rows: len(u.data.Instances), RowsSHA256: u.data.RowsSHA256},
+		DocIDsSHA256: record.DigestDocIDs(docs), FewShot: t.FewShot, ShotsSHA256: u.data.ShotsSHA256,
+		Formulations: map[olmes.Formulation]record.Requests{},
+	}
+}
+
+// selection says in words which instances of the split were taken.
+func (c Config) selection(u *unit) string {
+	switch {
+	case c.All:
+		return "the whole split in file order"
+	case c.LimitPerSubject > 0 && !u.data.whole:
+		return fmt.Sprintf("limit %d per subject", c.LimitPerSubject)
+	case c.Limit > 0 && !u.data.whole:
+		return fmt.Sprintf("limit %d", c.Limit)
+	case u.task.Sample > 0 && len(u.preds) < len(u.data.Instances):
+		return "the standard's sample"
+	}
+	return "all"
+}
+
+func (u *unit) requestsIdentity() (record.Requests, error) {
+	prefix, err := prompt.Prefix(u.task.Template, u.data.Shots, u.formulation)
+	if err != nil {
+		return record.Requests{}, fmt.Errorf("render the examples of %s: %w", u.task.Name, err)
+	}
+	sum := sha256.Sum256([]byte(prefix))
+	byDoc := make(map[int][]string, len(u.preds))
+	for _, p := range u.preds {
+		for _, c := range p.Choices {
+			byDoc[p.DocID] = append(byDoc[p.DocID], c.RequestSHA256)
+		}
+	}
+	return record.Requests{PrefixSHA256: hex.EncodeToString(sum[:]), RequestsSHA256: record.DigestRequests(byDoc),
+		Requests: u.requests, Unconditional: u.counts.Requests - u.requests}, nil
+}
+
+func (r *Run) formulations() []olmes.Formulation {
+	var out []olmes.Formulation
+	for _, f := range []olmes.Formulation{olmes.CF, olmes.MCF} {
+		for _, u := range r.units {
+			if u.formulation == f {
+				out = append(out, f)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// normalizations are those that the run's requests allow for some task.
+func (r *Run) normalizations() []olmes.Normalization {
+	for _, u := range r.units {
+		if r.config.pmi(u.task, u.formulation) {
+			return olmes.Normalizations()
+		}
+	}
+	return []olmes.Normalization{olmes.None, olmes.Token, olmes.Character}
+}
+
+// environment describes this machine and engine.
+func environment(d engine.Description) record.Environment {
+	return record.Environment{
+		OS: runtime.GOOS + "/" + runtime.GOARCH, CPU: cpuModel(), Cores: runtime.NumCPU(), Threads: d.Threads,
+		Engine: d.Engine, EngineVersion: d.Version, EngineVariant: d.Variant, LibrarySHA256: d.LibrarySHA256, System: d.System,
+		Go: runtime.Version(), Product: Version, Revision: revision(),
+	}
+}
+
+// revision is the source revision the program was built from, or "".
+func revision() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	rev, dirty := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			rev = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "+modified"
+		}
+	}
+	return rev + dirty
+}
+
+// who names the user and host that run.
+func who() (name, host string) {
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, _ = os.Hostname() // unknown is as good as ""
+	return name, host
+}

@@ -1,0 +1,299 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"olmes"
+	"olmes/engine"
+	"olmes/record"
+	"olmes/score"
+)
+
+// Options say how a run is carried out; none of them changes its results.
+type Options struct {
+	Dir     string // folder of the record; "" is Env.Runs/ID
+	Resume  bool   // go on with an interrupted run
+	NoReuse bool   // score chunks that a finished run holds again
+	DryRun  bool   // stop before anything is computed
+}
+
+// Outcome is where a finished run lies and how complete it is.
+type Outcome struct {
+	Dir       string
+	ID        string
+	Instances int  // predictions made
+	Errors    int  // of them without a score
+	Already   bool // the folder held the finished run before
+}
+
+// Run is an evaluation in progress.
+type Run struct {
+	config      Config
+	env         Env
+	setup       Setup
+	engine      engine.Engine
+	description engine.Description
+	encoder     *Encoder
+	units       []*unit
+	currentEnv  int           // index of this machine's environment in the record
+	scoring     time.Duration // spent in the engine
+}
+
+// Plan is what a run would compute.
+type Plan struct {
+	ID         string              `json:"id"`
+	Model      string              `json:"model"`
+	Identity   record.Identity     `json:"identity"`
+	Tasks      []record.TaskTokens `json:"tasks"` // computed is what is left to compute, prefixes once
+	Tokens     record.Tokens       `json:"tokens"`
+	Chunks     int                 `json:"chunks"`
+	Reused     int                 `json:"reused_chunks"` // that finished runs hold
+	Deviations []record.Deviation  `json:"deviations"`
+}
+
+// Do carries out a run and seals its record.
+func Do(ctx context.Context, c Config, o Options, env Env) (Outcome, error) {
+	started := time.Now()
+	r, id, err := prepare(ctx, c, env)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer r.engine.Close()
+	dir := o.Dir
+	if dir == "" {
+		dir = filepath.Join(env.Runs, id.ID()[:12])
+	}
+	prov, err := r.provenance(started)
+	if err != nil {
+		return Outcome{}, err
+	}
+	w, finished, err := r.openRecord(dir, id, prov, o)
+	if errors.Is(err, record.ErrSealed) {
+		env.reporter().Note(fmt.Sprintf("%s holds this run already, complete", dir))
+		return already(dir, id.ID())
+	}
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer w.Close()
+	if !o.NoReuse {
+		if err := r.reuse(w, id, finished); err != nil {
+			return Outcome{}, err
+		}
+	}
+	if err := r.score(ctx, w, finished); err != nil {
+		if ctx.Err() != nil {
+			return Outcome{}, fmt.Errorf("%w; what is finished is kept in %s, go on with --resume", err, dir)
+		}
+		return Outcome{}, err
+	}
+	return r.seal(w, dir, id, prov, started)
+}
+
+// DryRun prepares a run and says what it would compute.
+func DryRun(ctx context.Context, c Config, env Env) (Plan, error) {
+	r, id, err := prepare(ctx, c, env)
+	if err != nil {
+		return Plan{}, err
+	}
+	defer r.engine.Close()
+	p := Plan{ID: id.ID(), Model: r.setup.Model.Name, Identity: id, Deviations: record.Deviations(id, nil)}
+	held, err := r.held(id)
+	if err != nil {
+		return Plan{}, err
+	}
+	for _, u := range r.units {
+		var left int64
+		prefix := -1
+		for i := range u.chunks {
+			p.Chunks++
+			if _, ok := held[u.chunks[i].ID]; ok {
+				p.Reused++
+				continue
+			}
+			left += int64(u.chunks[i].nodes)
+			if u.chunks[i].Tree.Prefix != prefix {
+				prefix = u.chunks[i].Tree.Prefix
+				left += int64(prefix)
+			}
+		}
+		t := u.tokens()
+		t.Computed = left
+		p.Tasks = append(p.Tasks, t)
+		p.Tokens.Naive += t.Naive
+		p.Tokens.Distinct += t.Distinct
+		p.Tokens.Computed += t.Computed
+	}
+	return p, nil
+}
+
+// prepare opens everything and renders, encodes and cuts every request. On
+// success the run's engine is to be closed.
+func prepare(ctx context.Context, c Config, env Env) (*Run, record.Identity, error) {
+	c, err := c.Resolved()
+	if err != nil {
+		return nil, record.Identity{}, err
+	}
+	all, err := choose(ctx, c, env)
+	if err != nil {
+		return nil, record.Identity{}, err
+	}
+	r := &Run{config: c, env: env}
+	if err := r.open(ctx); err != nil {
+		return nil, record.Identity{}, err
+	}
+	if err := r.encode(ctx, all); err != nil {
+		r.engine.Close()
+		return nil, record.Identity{}, err
+	}
+	id, err := r.identity()
+	if err != nil {
+		r.engine.Close()
+		return nil, record.Identity{}, err
+	}
+	return r, id, nil
+}
+
+// encode prepares every unit.
+func (r *Run) encode(ctx context.Context, all []chosen) error {
+	var total int64
+	for _, ch := range all {
+		for range ch.formulations {
+			total += int64(len(ch.evaluated))
+		}
+	}
+	phase := r.env.reporter().Phase("prepare", "instances", total)
+	ren := &renderer{enc: r.encoder, chunk: r.setup.Plan.ChunkTokens}
+	var done int64
+	var requests int
+	for _, ch := range all {
+		for _, f := range ch.formulations {
+			u := &unit{task: ch.task, formulation: f, split: ch.split, data: ch.data}
+			state := fmt.Sprintf("%s %s", u.task.Name, f)
+			err := ren.prepare(ctx, u, ch.evaluated, r.config.pmi(ch.task, f), func(n int) {
+				done++
+				requests += n
+				phase.Update(done, state)
+			})
+			if err != nil {
+				return err
+			}
+			r.units = append(r.units, u)
+		}
+	}
+	phase.Done(fmt.Sprintf("%d requests", requests))
+	return nil
+}
+
+// openRecord creates the record's folder or takes up an interrupted one.
+func (r *Run) openRecord(dir string, id record.Identity, prov record.Provenance, o Options) (*record.Writer, map[string]record.ChunkScores, error) {
+	env := environment(r.description)
+	w, err := record.Create(dir, id, prov)
+	finished := map[string]record.ChunkScores{}
+	if errors.Is(err, record.ErrExists) {
+		if !o.Resume {
+			return nil, nil, &exists{dir: dir, err: err}
+		}
+		w, finished, err = record.Resume(dir, id)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	r.currentEnv, err = w.Environment(env)
+	if err != nil {
+		w.Close()
+		return nil, nil, err
+	}
+	return w, finished, nil
+}
+
+// exists says that a run is there, unfinished, and how to go on.
+type exists struct {
+	dir string
+	err error
+}
+
+func (e *exists) Error() string { return e.err.Error() }
+func (e *exists) Unwrap() error { return e.err }
+func (e *exists) Hint() string {
+	return "go on with --resume, or choose another folder with -o"
+}
+
+func (r *Run) provenance(started time.Time) (record.Provenance, error) {
+	resolved, err := json.Marshal(r.config)
+	if err != nil {
+		return record.Provenance{}, fmt.Errorf("encode settings: %w", err)
+	}
+	user, host := who()
+	return record.Provenance{
+		Evidence: record.Scored, Created: started.UTC(), Started: started.UTC(), Command: r.env.Command, Resolved: resolved, User: user, Host: host,
+	}, nil
+}
+
+// seal makes predictions and metrics and writes the record's final files.
+func (r *Run) seal(w *record.Writer, dir string, id record.Identity, prov record.Provenance, started time.Time) (Outcome, error) {
+	out := Outcome{Dir: dir, ID: id.ID()}
+	var preds []olmes.Prediction
+	for _, u := range r.units {
+		for i := range u.preds {
+			score.Predict(&u.preds[i], id.Normalizations)
+			if score.Failed(&u.preds[i]) {
+				out.Errors++
+			}
+		}
+		preds = append(preds, u.preds...)
+		t := u.tokens()
+		t.Computed = int64(u.computed)
+		prov.TaskTokens = append(prov.TaskTokens, t)
+		prov.Tokens.Naive += t.Naive
+		prov.Tokens.Distinct += t.Distinct
+		prov.Tokens.Computed += t.Computed
+		if u.differ > 0 {
+			prov.Notes = append(prov.Notes, fmt.Sprintf("%s %s: %d of %d requests would have other ids if context and continuation were tokenized apart", u.task.Name, u.formulation, u.differ, u.counts.Requests))
+		}
+	}
+	out.Instances = len(preds)
+	metrics, err := score.Summarize(id.Facts(), score.Seq(preds))
+	if err != nil {
+		return Outcome{}, fmt.Errorf("sum up the predictions: %w", err)
+	}
+	for _, d := range record.Deviations(id, &metrics) {
+		prov.Deviations = append(prov.Deviations, d.Text)
+	}
+	prov.Finished = time.Now().UTC()
+	prov.WallSeconds = time.Since(started).Seconds()
+	if err := w.Seal(preds, metrics, prov); err != nil {
+		return Outcome{}, fmt.Errorf("seal the record: %w", err)
+	}
+	return out, nil
+}
+
+// tokens are the unit's costs, computed ones left out.
+func (u *unit) tokens() record.TaskTokens {
+	return record.TaskTokens{Task: u.task.Name, Formulation: string(u.formulation),
+		Tokens: record.Tokens{Naive: int64(u.counts.Naive), Distinct: int64(u.counts.Distinct)}}
+}
+
+// already describes a run that was complete before.
+func already(dir, id string) (Outcome, error) {
+	out := Outcome{Dir: dir, ID: id, Already: true}
+	rec, err := record.Open(dir)
+	if err != nil {
+		return out, err
+	}
+	for p, err := range rec.Predictions() {
+		if err != nil {
+			return out, err
+		}
+		out.Instances++
+		if score.Failed(&p) {
+			out.Errors++
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,231 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"olmes/artifact"
+	"olmes/engine"
+	"olmes/engine/llamacpp"
+	"olmes/engine/llamacpp/library"
+	"olmes/model"
+)
+
+// Setup is the model and the engine of a run, everything decided.
+type Setup struct {
+	Model     model.Model
+	Files     []string        // what the engine loads: the model's own files, or an expanded copy
+	Weights   string          // as-is, or what the copy was expanded to: f16, bf16, f32
+	Library   library.Library // of llama.cpp
+	Plan      engine.Plan
+	Threads   int // 0: the engine decides
+	GPULayers int
+}
+
+// precision names the type the weights are computed with.
+func (s Setup) precision() string {
+	if s.Weights != "as-is" {
+		return s.Weights
+	}
+	return strings.ToLower(s.Model.WeightType)
+}
+
+// minWindow is the least context a model must have to be asked anything.
+const minWindow = 16
+
+// open resolves model, library, weights and plan and starts the engine.
+func (r *Run) open(ctx context.Context) error {
+	m, err := r.resolveModel(ctx)
+	if err != nil {
+		return err
+	}
+	r.setup = Setup{Model: m, Threads: r.config.Threads, GPULayers: r.config.GPULayers}
+	if r.setup.Library, err = openLibrary(ctx, r.config, r.env); err != nil {
+		return err
+	}
+	if err := r.expand(ctx); err != nil {
+		return err
+	}
+	shape := llamacpp.Shape{Parameters: m.Parameters, Context: m.Context}
+	r.setup.Plan = llamacpp.DefaultPlan(shape)
+	if r.config.Exact {
+		r.setup.Plan = llamacpp.ExactPlan(shape)
+	}
+	if r.config.ChunkTokens > 0 {
+		r.setup.Plan.ChunkTokens = r.config.ChunkTokens
+	}
+	phase := r.env.reporter().Phase("load "+m.Name, "", 0)
+	start := r.env.Start
+	if start == nil {
+		start = startEngine
+	}
+	if r.engine, err = start(ctx, r.setup); err != nil {
+		phase.Done("failed")
+		return fmt.Errorf("load %s: %w", m.Label(), err)
+	}
+	if err := r.readEngine(ctx); err != nil {
+		r.engine.Close()
+		phase.Done("failed")
+		return err
+	}
+	phase.Done(fmt.Sprintf("%s %s, %d threads", r.description.Engine, r.description.Variant, r.description.Threads))
+	return nil
+}
+
+// readEngine asks the engine who it is and prepares the encoder.
+func (r *Run) readEngine(ctx context.Context) error {
+	d, err := r.engine.Describe(ctx)
+	if err != nil {
+		return fmt.Errorf("ask the engine who it is: %w", err)
+	}
+	if d.Architecture == "" {
+		d.Architecture = r.setup.Model.Architecture
+	}
+	if d.Variant == "" {
+		d.Variant = string(r.setup.Library.Variant)
+	}
+	r.description = d
+	window := llamacpp.Window
+	if n := r.setup.Model.Context; n > 0 {
+		window = min(window, n)
+	}
+	if window < minWindow {
+		return fmt.Errorf("%s was trained for a context of %d tokens, too small for any request; use another model", r.setup.Model.Label(), window)
+	}
+	id, err := bos(r.config.BOS, d)
+	if err != nil {
+		return err
+	}
+	r.encoder = &Encoder{Tokenizer: r.engine, BOS: id, Window: window}
+	if p, ok := r.engine.(engine.Detokenizer); ok {
+		r.encoder.Pieces, err = p.Pieces(ctx)
+		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			return fmt.Errorf("read the vocabulary: %w", err)
+		}
+	}
+	return nil
+}
+
+func (r *Run) resolveModel(ctx context.Context) (model.Model, error) {
+	var m model.Model
+	_, err := r.env.fetch(ctx, "model", func(ctx context.Context) (_ string, err error) {
+		m, err = model.Resolve(ctx, r.env.Store, r.config.Model, model.Options{
+			AcceptLicense: r.config.AcceptLicense,
+			Notice:        r.env.reporter().Note,
+			Hub:           artifact.NewHub(r.env.Store),
+		})
+		return "", err
+	})
+	return m, err
+}
+
+// openLibrary returns the library asked for, or the best one installed; on a
+// fresh machine the prebuilt one for CPUs is installed.
+func openLibrary(ctx context.Context, c Config, env Env) (library.Library, error) {
+	var lib library.Library
+	_, err := env.fetch(ctx, "engine", func(ctx context.Context) (_ string, err error) {
+		if c.Variant != "" {
+			lib, err = library.Open(env.Store, library.Variant(c.Variant))
+		} else {
+			lib, err = library.Best(ctx, env.Store)
+		}
+		return "", err
+	})
+	return lib, err
+}
+
+// expand decides the precision of the weights and makes the expanded copy that
+// it needs. Quantized weights are computed two to three times faster from a
+// 16-bit copy on CPUs, and without rounding the activations to 8 bits.
+func (r *Run) expand(ctx context.Context) error {
+	s := &r.setup
+	s.Files, s.Weights = s.Model.Files, "as-is"
+	want := r.config.Weights
+	if want == "auto" {
+		want = "as-is"
+		if s.Model.Quantized && s.GPULayers == 0 && fits(2*s.Model.Parameters) {
+			want = "f16"
+		}
+	}
+	if want == "as-is" || strings.EqualFold(want, s.Model.WeightType) {
+		return nil
+	}
+	name := fmt.Sprintf("%s-%s-%s.gguf", s.Model.SHA256[:32], want, s.Library.Version)
+	rel := filepath.Join("expanded", name)
+	phase := r.env.reporter().Phase("expand weights to "+want, "", 0)
+	path, err := r.env.Store.Ensure(ctx, rel, func(ctx context.Context, tmp string) (string, error) {
+		out := filepath.Join(tmp, name)
+		return out, llamacpp.Expand(ctx, llamacpp.Options{Library: s.Library.Dir, Threads: s.Threads}, s.Model.Files, out, want)
+	})
+	if err != nil {
+		phase.Done("failed")
+		return fmt.Errorf("expand the weights of %s to %s: %w", s.Model.Label(), want, err)
+	}
+	phase.Done(filepath.Base(path))
+	s.Files, s.Weights = []string{path}, want
+	return nil
+}
+
+// fits reports whether so many bytes of weights, with room for the cache and
+// the output rows, fit into free memory; unknown memory counts as enough.
+func fits(weights int64) bool {
+	const room = 1 << 30
+	free, ok := freeMemory()
+	return !ok || weights+room < free
+}
+
+// startEngine starts the embedded llama.cpp in a child process.
+func startEngine(ctx context.Context, s Setup) (engine.Engine, error) {
+	for _, f := range s.Files {
+		if _, err := os.Stat(f); errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("model file %s is gone", f)
+		}
+	}
+	return llamacpp.Start(ctx, llamacpp.Options{
+		Library: s.Library.Dir, Model: s.Files, Plan: s.Plan, Threads: s.Threads, GPULayers: s.GPULayers, Log: io.Discard,
+	})
+}
+
+// Prepared says what is now local.
+type Prepared struct {
+	Model   model.Model
+	Library library.Library
+	Tasks   int
+}
+
+// Prepare fetches, checks and expands everything that a run of c needs, so that
+// the run itself opens no socket.
+func Prepare(ctx context.Context, c Config, env Env) (Prepared, error) {
+	c, err := c.Resolved()
+	if err != nil {
+		return Prepared{}, err
+	}
+	all, err := choose(ctx, c, env)
+	if err != nil {
+		return Prepared{}, err
+	}
+	r := &Run{config: c, env: env}
+	if err := r.open(ctx); err != nil {
+		return Prepared{}, err
+	}
+	if err := r.engine.Close(); err != nil {
+		return Prepared{}, fmt.Errorf("stop the engine: %w", err)
+	}
+	return Prepared{Model: r.setup.Model, Library: r.setup.Library, Tasks: len(all)}, nil
+}
+
+// InstallEngine installs a variant of the engine's libraries.
+func InstallEngine(ctx context.Context, v library.Variant, env Env) (library.Library, error) {
+	var lib library.Library
+	_, err := env.fetch(ctx, "engine", func(ctx context.Context) (_ string, err error) {
+		lib, err = library.Install(ctx, env.Store, v)
+		return "", err
+	})
+	return lib, err
+}
