@@ -64,6 +64,19 @@ func (r Row) String(column string) (string, error) {
 	return s, nil
 }
 
+// Bool returns a column of true or false.
+func (r Row) Bool(column string) (bool, error) {
+	v, err := r.value(column)
+	if err != nil {
+		return false, err
+	}
+	b, ok := v.(bool)
+	if !ok {
+		return false, r.mismatch(column, "true or false", v)
+	}
+	return b, nil
+}
+
 // Int returns a column of whole numbers.
 func (r Row) Int(column string) (int, error) {
 	v, err := r.value(column)

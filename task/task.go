@@ -113,10 +113,40 @@ func All(n int) []int {
 	return order
 }
 
-// Share gives out a limit over the subjects of a group, one instance to each
-// subject in turn until limit are given or every subject has all of its sizes.
-// It returns how many each gets.
-func Share(sizes []int, limit int) []int {
+// Limit returns the positions that a limited run evaluates of each task, in
+// order: the first limit of its LimitOrder. The subjects of a group share one
+// limit, given out to one subject after the other in turn, unless perSubject is
+// set. sizes are the numbers of instances in the tasks' splits. A larger limit
+// gives each task at least what a smaller one gives, in the same order.
+func Limit(tasks []Task, sizes []int, limit int, perSubject bool) [][]int {
+	shares := make([]int, len(tasks))
+	groups := make(map[string][]int)
+	for i, t := range tasks {
+		if t.Group == "" || perSubject {
+			shares[i] = min(limit, len(t.Order(sizes[i])))
+		} else {
+			groups[t.Group] = append(groups[t.Group], i)
+		}
+	}
+	for _, members := range groups {
+		of := make([]int, len(members))
+		for j, i := range members {
+			of[j] = sizes[i]
+		}
+		for j, n := range share(of, limit) {
+			shares[members[j]] = n
+		}
+	}
+	orders := make([][]int, len(tasks))
+	for i, t := range tasks {
+		orders[i] = t.LimitOrder(sizes[i])[:shares[i]]
+	}
+	return orders
+}
+
+// share gives out a limit, one at a time and in turn, until limit are given or
+// everyone has its size. It returns how many each gets.
+func share(sizes []int, limit int) []int {
 	given := make([]int, len(sizes))
 	for progress := true; progress && limit > 0; {
 		progress = false

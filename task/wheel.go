@@ -201,7 +201,8 @@ func (t Task) documents(ctx context.Context, w *dataset.Wheel, file, split strin
 // what stands between the template's fixed words.
 func (t Task) document(d document, split string) (olmes.Instance, error) {
 	var doc struct {
-		ID      any      `json:"id"`
+		ID      string   `json:"id"`
+		Idx     *int     `json:"idx"`
 		Query   string   `json:"query"`
 		Choices []string `json:"choices"`
 		Gold    int      `json:"gold"`
@@ -210,11 +211,8 @@ func (t Task) document(d document, split string) (olmes.Instance, error) {
 		return olmes.Instance{}, fmt.Errorf("document: %w", err)
 	}
 	in := olmes.Instance{Task: t.Name, Split: split, DocID: d.DocID, Choices: doc.Choices, Gold: doc.Gold}
-	switch id := doc.ID.(type) {
-	case string:
-		in.NativeID = id
-	case float64:
-		in.NativeID = strconv.FormatFloat(id, 'f', -1, 64)
+	if in.NativeID = doc.ID; doc.Idx != nil {
+		in.NativeID = strconv.Itoa(*doc.Idx)
 	}
 	text, ok := strings.CutSuffix(doc.Query, t.Template.CF.Cue)
 	if ok {
