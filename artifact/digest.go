@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"hash"
 	"io"
 	"os"
@@ -68,10 +67,7 @@ func (s *Store) remember(path string, m memo) {
 	if err != nil || os.MkdirAll(filepath.Dir(path), 0o755) != nil {
 		return
 	}
-	tmp := fmt.Sprintf("%s.%d", path, os.Getpid())
-	if os.WriteFile(tmp, data, 0o644) != nil || os.Rename(tmp, path) != nil {
-		os.Remove(tmp)
-	}
+	replace(path, data)
 }
 
 func (s *Store) sum(ctx context.Context, path string, h hash.Hash, size int64) ([]byte, error) {

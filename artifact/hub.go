@@ -2,6 +2,7 @@ package artifact
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -43,6 +45,7 @@ type Hub struct {
 	Refresh  bool   // look up revisions again
 	Store    *Store // for progress and redaction; may be nil
 
+	once   sync.Once
 	client *http.Client
 }
 
@@ -161,8 +164,18 @@ func (h *Hub) redact(text string) string {
 	return h.Store.Redact(text)
 }
 
+// listing is the server's list of a repository's files.
+type listing struct {
+	SHA      string `json:"sha"`
+	Siblings []struct {
+		Name string `json:"rfilename"`
+	} `json:"siblings"`
+}
+
 // Files lists the files of a repository at a revision ("" is main) and the
-// commit it stands for. Offline it lists those in the cache.
+// commit it stands for. The list is kept in the store, if there is one, and
+// asked for again only with Refresh. Offline and without such a list it tells
+// of the files in the cache.
 func (h *Hub) Files(ctx context.Context, kind, name, rev string) (commit string, files []string, err error) {
 	r, err := h.repo(kind, name)
 	if err != nil {
@@ -172,6 +185,12 @@ func (h *Hub) Files(ctx context.Context, kind, name, rev string) (commit string,
 	if err != nil {
 		return "", nil, err
 	}
+	step := "list " + name + " on the hub"
+	var list listing
+	kept := h.listingPath(r, rev)
+	if data, err := os.ReadFile(kept); err == nil && (h.Offline || !h.Refresh) && json.Unmarshal(data, &list) == nil && commitName.MatchString(list.SHA) {
+		return list.SHA, list.names(), nil
+	}
 	if h.Offline {
 		commit = r.commit(rev)
 		files = localFiles(filepath.Join(r.dir, "snapshots", commit))
@@ -180,26 +199,34 @@ func (h *Hub) Files(ctx context.Context, kind, name, rev string) (commit string,
 		}
 		return commit, files, nil
 	}
-	step := "list " + name + " on the hub"
-	var list struct {
-		SHA      string `json:"sha"`
-		Siblings []struct {
-			Name string `json:"rfilename"`
-		} `json:"siblings"`
-	}
 	if err := h.getJSON(ctx, step, h.endpoint()+"/api/"+kind+"s/"+name+"/revision/"+url.PathEscape(rev), &list); err != nil {
 		return "", nil, err
 	}
 	if !commitName.MatchString(list.SHA) {
 		return "", nil, &Error{Kind: Failed, Step: step, Text: "the server names no commit", Tip: endpointTip}
 	}
-	for _, s := range list.Siblings {
+	if data, err := json.Marshal(list); err == nil && kept != "" && os.MkdirAll(filepath.Dir(kept), 0o755) == nil {
+		replace(kept, data) // only saves a request
+	}
+	return list.SHA, list.names(), nil
+}
+
+func (l listing) names() []string {
+	var files []string
+	for _, s := range l.Siblings {
 		if validFile(s.Name) {
 			files = append(files, s.Name)
 		}
 	}
 	slices.Sort(files)
-	return list.SHA, files, nil
+	return files
+}
+
+func (h *Hub) listingPath(r repo, rev string) string {
+	if h.Store == nil {
+		return ""
+	}
+	return filepath.Join(h.Store.Dir, "hub", filepath.Base(r.dir)+"@"+url.PathEscape(rev)+".json")
 }
 
 func localFiles(root string) []string {

@@ -34,14 +34,12 @@ type remote struct {
 // http returns the client. Redirects are followed with the token only on the
 // endpoint's own host: the file servers it points to have signed addresses.
 func (h *Hub) http(follow bool) *http.Client {
-	base := h.client
-	if base == nil {
+	h.once.Do(func() {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
 		transport.ResponseHeaderTimeout = idleTime
-		base = &http.Client{Transport: transport}
-		h.client = base
-	}
-	c := *base
+		h.client = &http.Client{Transport: transport}
+	})
+	c := *h.client
 	c.CheckRedirect = func(req *http.Request, via []*http.Request) error {
 		if len(via) > 10 {
 			return errors.New("too many redirects")
@@ -432,8 +430,14 @@ func writeRef(path, commit string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
+	return replace(path, []byte(commit))
+}
+
+// replace writes a small file so that no reader sees half of it.
+func replace(path string, data []byte) error {
 	tmp := fmt.Sprintf("%s.%d", path, os.Getpid())
-	if err := os.WriteFile(tmp, []byte(commit), 0o644); err != nil {
+	if err := os.WriteFile(tmp, data, 0o644); err != nil {
+		os.Remove(tmp)
 		return err
 	}
 	return os.Rename(tmp, path)
