@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,7 +29,7 @@ func TestDev(t *testing.T) {
 	if lib == "" {
 		t.Skip()
 	}
-	o := Options{Library: lib, Model: []string{model}, Plan: DefaultPlan(Shape{Parameters: 135e6, Context: 2048}), Log: os.Stderr}
+	o := Options{Threads: 1, Library: lib, Model: []string{model}, Plan: DefaultPlan(Shape{Parameters: 135e6, Context: 2048}), Log: os.Stderr}
 	if os.Getenv("DEV_LOG") == "" {
 		o.Log = nil
 	}
@@ -71,7 +73,7 @@ func TestDev(t *testing.T) {
 	for i := range 500 {
 		p = add(p, int32(100+i*7%4000))
 	}
-	for q := range 60 {
+	for q := range 20 {
 		n := p
 		for j := range 40 {
 			n = add(n, int32(1000+q*41+j))
@@ -97,12 +99,34 @@ func TestDev(t *testing.T) {
 		}
 	}
 	tree.Wants = ws
-	for range 3 {
+	for range 2 {
 		t0 = time.Now()
+		c0 := cpu(e.(*Engine).PID())
 		s, err = e.Score(t.Context(), tree)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%d tokens %d wants %v %.0f tok/s", s.Computed, len(ws), time.Since(t0), float64(s.Computed)/time.Since(t0).Seconds())
+		c := cpu(e.(*Engine).PID()) - c0
+		t.Logf("%d tokens %d wants %v %.0f tok/s, cpu %v %.0f tok/cpu-s", s.Computed, len(ws), time.Since(t0), float64(s.Computed)/time.Since(t0).Seconds(), c, float64(s.Computed)/c)
 	}
+}
+
+func TestDevExpand(t *testing.T) {
+	lib, model := os.Getenv("DEV_LIB"), os.Getenv("DEV_MODEL")
+	if lib == "" {
+		t.Skip()
+	}
+	for _, to := range []string{"f16", "bf16", "f32"} {
+		t0 := time.Now()
+		err := Expand(t.Context(), Options{Library: lib}, []string{model}, "/tmp/models/smollm2-"+to+".gguf", to)
+		t.Log(to, err, time.Since(t0))
+	}
+}
+
+func cpu(pid int) float64 {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	f := strings.Fields(string(b))
+	u, _ := strconv.Atoi(f[13])
+	v, _ := strconv.Atoi(f[14])
+	return float64(u+v) / 100
 }

@@ -32,15 +32,17 @@ type slot struct {
 	output     bool // its logits are wanted
 }
 
-// Sequence ids. Two sequences hold the spine, since llama.cpp takes a cell of
-// a single sequence for free once the sequence's sliding window has left it,
-// and a later branch may need it. All that is at or above seqFirst is given to
-// the paths of one batch.
+// Sequence ids. All that is at or above seqFirst is given to the paths of one
+// batch.
+//
+// llama.cpp takes a cell of a single sequence for free once the sequence's
+// sliding window has left it. That hits no cell of the spine, since whenever
+// cells are looked for a path of the batch goes through all of it, and none of
+// the prefix, since the search starts behind it.
 const (
 	seqPrefix = 0 // the chunk's prefix
 	seqSpine  = 1 // path to the parent of the next batch's first node, where that is outside the prefix
-	seqGuard  = 2 // the same once more
-	seqFirst  = 3
+	seqFirst  = 2
 )
 
 // packer turns trees into batches. A batch is a run of nodes in depth-first
@@ -94,6 +96,16 @@ func spans(t *trie.Tree, batch, leaves int) []span {
 	return out
 }
 
+// cells returns how many cells are in use after the batch: prefix, spine and
+// the batch itself.
+func (b span) cells(t *trie.Tree) int {
+	n := t.Prefix + b.end - b.start
+	for q := t.Parent[b.start]; int(q) >= t.Prefix; q = t.Parent[q] {
+		n++
+	}
+	return n
+}
+
 // check returns an ErrInput for a tree that cannot be computed.
 func (p *packer) check(t *trie.Tree, depth []int32, deepest int, batches []span) error {
 	if deepest > p.deepest {
@@ -109,13 +121,8 @@ func (p *packer) check(t *trie.Tree, depth []int32, deepest int, batches []span)
 			return engine.InputError(fmt.Errorf("want %d is of token %d, the vocabulary has %d", i, w.Token, p.vocab))
 		}
 	}
-	// Cells: prefix, spine, batch.
 	for _, b := range batches {
-		need := t.Prefix + b.end - b.start
-		for q := t.Parent[b.start]; int(q) >= t.Prefix; q = t.Parent[q] {
-			need++
-		}
-		if need > p.plan.Cells {
+		if need := b.cells(t); need > p.plan.Cells {
 			return engine.InputError(fmt.Errorf("tree needs %d cells of cache at once, the plan has %d: a larger plan.cells is needed", need, p.plan.Cells))
 		}
 	}
@@ -154,7 +161,7 @@ type run struct {
 	*packer
 	tree     *trie.Tree
 	depth    []int32
-	spined   bool // seqSpine and seqGuard hold cells
+	spined   bool // seqSpine holds cells
 	want     int  // first of tree.Wants not yet answered
 	logProbs []float64
 	computed int
@@ -241,19 +248,15 @@ func (r *run) batch(ctx context.Context, b span) error {
 		if q >= t.Prefix && q < b.start {
 			left = r.depth[q]
 		}
-		for _, s := range []int32{seqSpine, seqGuard} {
-			if err := r.cache.remove(s, left); err != nil {
-				return err
-			}
+		if err := r.cache.remove(seqSpine, left); err != nil {
+			return err
 		}
 		r.spined = left > 0
 	}
 	if q >= b.start {
 		from := seqFirst + r.hi[q-b.start]
-		for _, s := range []int32{seqSpine, seqGuard} {
-			if err := r.cache.copy(from, s, r.depth[q]); err != nil {
-				return err
-			}
+		if err := r.cache.copy(from, seqSpine, r.depth[q]); err != nil {
+			return err
 		}
 		r.spined = true
 	}
