@@ -35,8 +35,9 @@ type fakeHub struct {
 	files    map[string][]byte
 	small    map[string]bool // stored in git: their ETag is git's digest
 	served   map[string][]byte
-	cut      int // the next answers with bytes stop after so many; 0 is never
-	cuts     int // how many answers are cut
+	cut      int  // the next answers with bytes stop after so many; 0 is never
+	cuts     int  // how many answers are cut
+	whole    bool // ranges are ignored
 	fail     func(w http.ResponseWriter, r *http.Request) bool
 	requests []string
 	ranges   []string
@@ -145,6 +146,10 @@ func (f *fakeHub) serveCDN(w http.ResponseWriter, r *http.Request) {
 		}
 		w.Write(data[start:min(start+f.cut, len(data))])
 		panic(http.ErrAbortHandler)
+	}
+	if f.whole {
+		w.Write(data)
+		return
 	}
 	http.ServeContent(w, r, name, fileTime, bytes.NewReader(data))
 }
@@ -266,6 +271,20 @@ func TestHubResume(t *testing.T) {
 	}
 	if got, _ := os.ReadFile(path); !bytes.Equal(got, f.files["n.gguf"]) || f.ranges[3] == "" {
 		t.Errorf("not continued: %q", f.ranges)
+	}
+}
+
+// TestHubResumeWithoutRanges starts anew where the server sends all again.
+func TestHubResumeWithoutRanges(t *testing.T) {
+	f := newFakeHub(t)
+	f.files["m.gguf"] = bytes.Repeat([]byte("0123456789"), 100000)
+	f.cut, f.cuts, f.whole = 300000, 1, true
+	path, err := f.client().Download(t.Context(), ModelRepo, "org/name", "", "m.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := os.ReadFile(path); !bytes.Equal(got, f.files["m.gguf"]) {
+		t.Error("other bytes")
 	}
 }
 
