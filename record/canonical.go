@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -112,7 +111,8 @@ func appendNumber(b []byte, n json.Number) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("canonical JSON: number %s is out of range", n)
 	}
-	if f == math.Trunc(f) && math.Abs(f) > 1<<53 && !strings.ContainsAny(string(n), ".eE") {
+	i, err := strconv.ParseInt(string(n), 10, 64)
+	if !strings.ContainsAny(string(n), ".eE") && (err != nil || i > 1<<53 || i < -1<<53) {
 		return nil, fmt.Errorf("canonical JSON: integer %s is beyond 2^53, write it as a string", n)
 	}
 	if f == 0 { // ECMAScript has no negative zero in text

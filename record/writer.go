@@ -561,13 +561,13 @@ func (w *Writer) tidy(preds []olmes.Prediction) []olmes.Prediction {
 		for j := range p.Choices {
 			if e := p.Choices[j].Error; e != "" {
 				p.Choices = slices.Clone(p.Choices)
-				p.Choices[j].Error = w.red.redact(e)
+				p.Choices[j].Error = strings.ToValidUTF8(w.red.redact(e), "\uFFFD")
 			}
 		}
 		for j := range p.Outputs {
 			if e := p.Outputs[j].Error; e != "" {
 				p.Outputs = slices.Clone(p.Outputs)
-				p.Outputs[j].Error = w.red.redact(e)
+				p.Outputs[j].Error = strings.ToValidUTF8(w.red.redact(e), "\uFFFD")
 			}
 		}
 	}

@@ -38,7 +38,7 @@ type Task struct {
 	Variant   string              `json:"variant"`
 	Standard  olmes.Normalization `json:"standard_normalization,omitempty"` // for CF
 	Complete  bool                `json:"complete"`                         // all instances the standard evaluates, none failed or missing
-	Instances int                 `json:"instances"`                        // that the run was to evaluate, per formulation
+	Instances int                 `json:"instances,omitempty"`              // that the run was to evaluate, per formulation
 	// Formulations holds what was evaluated, by "cf" and "mcf"; a prediction
 	// without a formulation counts under its kind ("generate", "rolling").
 	Formulations map[olmes.Formulation]Formulation `json:"formulations,omitempty"`
@@ -58,18 +58,20 @@ type Measure struct {
 	N     int      `json:"n,omitempty"`
 }
 
-// Formulation is the outcome of one task in one formulation.
+// Formulation is the outcome of one task in one formulation. Its counts are
+// absent from JSON where they are zero; where Instances and Missing are both
+// absent, as in imported aggregates, none of them is known.
 type Formulation struct {
-	Instances int `json:"instances"` // predictions there are
-	Errors    int `json:"errors"`    // of them failed, in no accuracy
-	Missing   int `json:"missing"`   // instances without a prediction
+	Instances int `json:"instances,omitempty"` // predictions there are
+	Errors    int `json:"errors,omitempty"`    // of them failed, in no accuracy
+	Missing   int `json:"missing,omitempty"`   // instances without a prediction
 	// Normalization is the one that counts for the score: the table's for CF, none for MCF.
 	Normalization olmes.Normalization              `json:"normalization,omitempty"`
 	Accuracy      map[olmes.Normalization]Estimate `json:"accuracy,omitempty"`
-	Ties          Ties                             `json:"structural_ties"`
+	Ties          Ties                             `json:"structural_ties,omitzero"`
 	Gold          []int                            `json:"gold_labels,omitempty"`      // instances by position of the gold answer
 	Predicted     []int                            `json:"predicted_labels,omitempty"` // instances by position of the prediction under Normalization
-	Truncated     Truncated                        `json:"truncated"`
+	Truncated     Truncated                        `json:"truncated,omitzero"`
 }
 
 // Estimate is an accuracy with its standard error and the counts behind it.
@@ -135,8 +137,8 @@ type Group struct {
 type GroupFormulation struct {
 	Macro     map[olmes.Normalization]Estimate `json:"macro"` // plain mean over the tasks
 	Micro     map[olmes.Normalization]Estimate `json:"micro"` // over all instances
-	Ties      Ties                             `json:"structural_ties"`
-	Truncated Truncated                        `json:"truncated"`
+	Ties      Ties                             `json:"structural_ties,omitzero"`
+	Truncated Truncated                        `json:"truncated,omitzero"`
 }
 
 // Suite is the mean over the ten tasks of the standard.
