@@ -89,9 +89,10 @@ func open(lib *library, args loadArgs) (m *loaded, err error) {
 		}
 	}
 	m = &loaded{lib: lib, args: args}
+	opened := m // a failing return clears m
 	defer func() {
 		if err != nil {
-			m.Close()
+			opened.Close()
 		}
 	}()
 	lib.log.reset()
