@@ -286,6 +286,9 @@ func TestHubResumeWithoutRanges(t *testing.T) {
 	if got, _ := os.ReadFile(path); !bytes.Equal(got, f.files["m.gguf"]) {
 		t.Error("other bytes")
 	}
+	if len(f.ranges) != 2 {
+		t.Errorf("ranges %q", f.ranges)
+	}
 }
 
 func TestHubWrongBytes(t *testing.T) {

@@ -30,9 +30,7 @@ func resolveHub(ctx context.Context, store *artifact.Store, spec string, opt Opt
 		if file, err = onlyModel(files); err != nil {
 			return Model{}, &UnknownError{"hf:" + spec, err.Error(), "name the file: hf:" + repo + ":FILE.gguf"}
 		}
-		if !hub.Offline && rev == "" && hub.Refresh {
-			rev = commit
-		}
+		rev = commit
 	}
 	if !strings.HasSuffix(file, ".gguf") {
 		return Model{}, &UnknownError{"hf:" + spec, "the file is no .gguf file", "name a GGUF file of the repository"}
@@ -45,7 +43,7 @@ func resolveHub(ctx context.Context, store *artifact.Store, spec string, opt Opt
 	if err != nil {
 		return Model{}, &UnknownError{"hf:" + spec, err.Error(), "name another file of the repository"}
 	}
-	m := Model{Origin: repo}
+	m := Model{Origin: repo, Name: repo + ":" + file}
 	for _, name := range list {
 		path, err := hub.Download(ctx, artifact.ModelRepo, repo, rev, dir+name)
 		if err != nil {
@@ -56,7 +54,6 @@ func resolveHub(ctx context.Context, store *artifact.Store, spec string, opt Opt
 			rev = commit // all files of one commit
 		}
 	}
-	m.Name = repo + ":" + file
 	m.Source = "hf:" + repo + "@" + rev + ":" + file
 	return open(ctx, store, m)
 }
