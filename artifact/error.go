@@ -71,10 +71,9 @@ func (s *Store) ioError(step string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var done *Error
-	var digest *DigestError
-	if errors.As(err, &done) || errors.As(err, &digest) {
-		return err
+	var done interface{ Hint() string }
+	if errors.As(err, &done) {
+		return err // it says already what to do
 	}
 	e := &Error{Kind: Failed, Step: step, Text: s.Redact(err.Error()), err: sentinel(err)}
 	switch {

@@ -92,7 +92,7 @@ func Open(path string) (*Header, error) {
 // Read reads the header of a file of size bytes from its start. Errors are of
 // type *FormatError, except those of r itself.
 func Read(r io.Reader, size int64) (h *Header, err error) {
-	d := &decoder{r: bufio.NewReaderSize(r, 1<<20), size: size, order: binary.LittleEndian}
+	d := &decoder{r: bufio.NewReaderSize(r, int(min(size, 1<<20))), size: size, order: binary.LittleEndian}
 	defer func() {
 		switch failure := recover().(type) {
 		case nil:
