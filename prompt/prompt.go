@@ -9,7 +9,6 @@ package prompt
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -123,8 +122,11 @@ func check(tpl *olmes.Template, in *olmes.Instance, f olmes.Formulation) ([]stri
 	if len(in.Choices) == 0 {
 		return nil, fail("the instance has no choices")
 	}
-	if in.Gold < 0 || in.Gold >= len(in.Choices) {
-		return nil, fail("the right answer is choice %d of %d", in.Gold, len(in.Choices))
+	if in.Gold < 0 {
+		return nil, fail("the instance has no right answer")
+	}
+	if in.Gold >= len(in.Choices) {
+		return nil, fail("the right answer is choice %d of %d", in.Gold+1, len(in.Choices))
 	}
 	labels := make([]string, 0, len(in.Choices))
 	for _, r := range tpl.Labels {
@@ -137,7 +139,7 @@ func check(tpl *olmes.Template, in *olmes.Instance, f olmes.Formulation) ([]stri
 		return nil, fail("%d choices, but the template has %d labels", len(in.Choices), len(labels))
 	}
 	if tpl.Blank != "" && !strings.Contains(in.Question, blank) {
-		return nil, fail("%w", errors.New("the sentence has no blank \"_\""))
+		return nil, fail("the sentence has no blank %q", blank)
 	}
 	return labels, nil
 }
