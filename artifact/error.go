@@ -124,6 +124,9 @@ func tail(output string) string {
 		if len(line) > 300 {
 			line = strings.ToValidUTF8(line[:300], "") + "…"
 		}
+		if len(lines) > 0 && lines[len(lines)-1] == line {
+			continue
+		}
 		lines = append(lines, line)
 		if strings.Contains(low, "error") {
 			faults = append(faults, line)

@@ -1,7 +1,6 @@
 package artifact
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -123,6 +122,7 @@ func (s *Store) runPip(ctx context.Context, c command, args []string) (stderr st
 var (
 	pipGot     = regexp.MustCompile(`(?m)^\s*Got\s+([0-9a-f]{64})\s*$`)
 	pipNetwork = regexp.MustCompile(`after connection broken|NewConnectionError|ConnectTimeoutError|ReadTimeoutError|Read timed out|Max retries exceeded|ProxyError|Temporary failure in name resolution|Name or service not known|Connection refused|Connection reset|Network is unreachable`)
+	pipReason  = regexp.MustCompile(`after connection broken by '\w+\(["']?(?:<[^>]*>: )?(.*?)(?:': /.*)?\n`)
 	noSpace    = regexp.MustCompile(`No space left on device|ENOSPC|Disk quota exceeded|EDQUOT`)
 )
 
@@ -145,7 +145,7 @@ func (s *Store) pipError(step string, w Wheel, output string, err error) error {
 		e.Kind, e.Tip, e.err = DiskFull, s.diskTip(), sentinel(errNoSpace)
 	case pipNetwork.MatchString(output):
 		e.Kind, e.Tip = NoNetwork, networkTip("pip")
-		e.Text = "the package index cannot be reached: " + s.Redact(tail(connectionLines(output)))
+		e.Text = "the package index cannot be reached: " + s.Redact(connectionReason(output))
 	case strings.Contains(output, "No matching distribution"):
 		e.Kind = NotFound
 		e.Tip = "the package index that pip is set to use has no such file: look at `pip config list` and the PIP_ variables"
@@ -153,18 +153,14 @@ func (s *Store) pipError(step string, w Wheel, output string, err error) error {
 	return e
 }
 
-// connectionLines keeps the lines about the connection: the rest of pip's
+// connectionReason finds why the last connection failed: the rest of pip's
 // output then misleads.
-func connectionLines(output string) string {
-	var keep string
-	scan := bufio.NewScanner(strings.NewReader(output))
-	scan.Buffer(nil, 1<<20)
-	for scan.Scan() {
-		if pipNetwork.MatchString(scan.Text()) {
-			keep = scan.Text() + "\n" // the last one will do
-		}
+func connectionReason(output string) string {
+	all := pipReason.FindAllStringSubmatch(output, -1)
+	if len(all) == 0 {
+		return tail(output)
 	}
-	return keep
+	return strings.Trim(all[len(all)-1][1], `"'()`)
 }
 
 func networkTip(tool string) string {
