@@ -239,8 +239,8 @@ func TestConnectionReason(t *testing.T) {
 	for in, want := range map[string]string{
 		"ERROR: odd\n": "ERROR: odd",
 		retry + "NewConnectionError('<x.HTTPSConnection object at 0x1>: Failed to connect: [Errno -3] Temporary failure')': /simple/x\nERROR: No matching\n": "Failed to connect: [Errno -3] Temporary failure",
-		retry + "ReadTimeoutError(\"Pool(host='h', port=443): Read timed out. (read timeout=15)\")': /simple/\n":                                            "Pool(host='h', port=443): Read timed out. (read timeout=15",
-		retry + "ProxyError('Cannot connect to proxy.', OSError('403'))'\n":                                                                                 "Cannot connect to proxy.', OSError('403",
+		retry + "ReadTimeoutError(\"Pool(host='h', port=443): Read timed out. (read timeout=15)\")': /simple/\n":                                             "Pool(host='h', port=443): Read timed out. (read timeout=15",
+		retry + "ProxyError('Cannot connect to proxy.', OSError('403'))'\n":                                                                                  "Cannot connect to proxy.', OSError('403",
 	} {
 		if got := connectionReason(in); got != want {
 			t.Errorf("got %q, want %q", got, want)
