@@ -59,7 +59,7 @@ func modelDeviations(id Identity, add adder) {
 	switch {
 	case p.Computed == "" || p.Published == "":
 		add(true, "precision-unknown", "the precision of the weights, published or as computed with, is not known")
-	case !holds(p.Computed, p.Published):
+	case !id.Model.Quantized && !holds(p.Computed, p.Published):
 		add(true, "precision", "computed in %s, while the weights were published in %s", p.Computed, p.Published)
 	}
 	switch b := id.BOS; {

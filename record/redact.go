@@ -24,7 +24,7 @@ var (
 	bearer = regexp.MustCompile(`(?i)\b(bearer\s+)[a-z0-9._~+/=-]{6,}`)
 	cookie = regexp.MustCompile(`(?i)\b((?:set-)?cookie:\s*)[^\r\n"']+`)
 	// --token X, --api-key=X, -hf-token X
-	flag = regexp.MustCompile(`(?i)((?:^|[\s"'])--?(?:[a-z0-9]+[-_])*` + secretWord + `(?:\s+|=)["']?)([^\s"'-][^\s"']*)`)
+	flagValue = regexp.MustCompile(`(?i)((?:^|[\s"'])--?(?:[a-z0-9]+[-_])*` + secretWord + `(?:\s+|=)["']?)([^\s"'-][^\s"']*)`)
 	// HF_TOKEN=X, "api_key": "X", X-Api-Key: X
 	assign = regexp.MustCompile(`(?i)\b((?:[a-z0-9]+[-_])*` + secretWord + `["']?\s*[:=]\s*["']?)([^\s"',;&}]+)`)
 	// Tokens that show what they are by their beginning.
@@ -41,7 +41,7 @@ func redactPatterns(s string) string {
 	s = header.ReplaceAllString(s, "${1}${2}"+hidden)
 	s = bearer.ReplaceAllString(s, "${1}"+hidden)
 	s = cookie.ReplaceAllString(s, "${1}"+hidden)
-	s = flag.ReplaceAllString(s, "${1}"+hidden)
+	s = flagValue.ReplaceAllString(s, "${1}"+hidden)
 	s = assign.ReplaceAllString(s, "${1}"+hidden)
 	return known.ReplaceAllStringFunc(s, func(m string) string {
 		// Words such as hf_datasets or sk-learn-models are no secrets.
@@ -136,7 +136,7 @@ func RedactArgs(args []string) []string {
 	r := processRedactor()
 	out := make([]string, len(args))
 	for i, a := range args {
-		if i > 0 && secretFlag.MatchString(args[i-1]) && !strings.HasPrefix(a, "--") {
+		if i > 0 && flagName.MatchString(args[i-1]) && !strings.HasPrefix(a, "--") {
 			out[i] = hidden
 			continue
 		}
@@ -145,7 +145,7 @@ func RedactArgs(args []string) []string {
 	return out
 }
 
-var secretFlag = regexp.MustCompile(`(?i)^--?(?:[a-z0-9]+[-_])*` + secretWord + `$`)
+var flagName = regexp.MustCompile(`(?i)^--?(?:[a-z0-9]+[-_])*` + secretWord + `$`)
 
 func processRedactor() *redactor {
 	home, _ := os.UserHomeDir() // without one there is nothing to shorten
