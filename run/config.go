@@ -78,8 +78,8 @@ func (c Config) Resolved() (Config, error) {
 	switch {
 	case c.Limit < 0 || c.LimitPerSubject < 0:
 		return c, usage("a limit is negative; give the number of instances, or leave it out for all")
-	case c.Limit > 0 && c.LimitPerSubject > 0:
-		return c, usage("limit and limit per subject exclude each other; give one")
+	case c.Limit > 0 && c.LimitPerSubject > 0 || c.All && (c.Limit > 0 || c.LimitPerSubject > 0):
+		return c, usage("all, limit and limit per subject exclude each other; give one")
 	case c.Threads < 0 || c.GPULayers < 0 || c.ChunkTokens < 0:
 		return c, usage("threads, gpu layers and chunk tokens cannot be negative")
 	case c.Exact && c.Weights != "auto" && c.Weights != "f32":

@@ -90,6 +90,10 @@ func (r *Run) readEngine(ctx context.Context) error {
 	if d.Variant == "" {
 		d.Variant = string(r.setup.Library.Variant)
 	}
+	if r.env.Start == nil {
+		// llama.cpp makes up a BOS for files that name none.
+		d.BOS = r.setup.Model.BOS
+	}
 	r.description = d
 	window := llamacpp.Window
 	if n := r.setup.Model.Context; n > 0 {

@@ -36,7 +36,7 @@ prediction under each normalization. RUN is a folder, an id or a unique prefix o
 			enc.SetEscapeHTML(false)
 			for p, err := range rec.Predictions() {
 				if err != nil {
-					return err
+					return coded(err)
 				}
 				if err := cmd.Context().Err(); err != nil {
 					return err

@@ -85,7 +85,6 @@ Ctrl-C stops a run after its current chunk's last batch; --resume goes on with i
 	f.BoolVar(&o.NoReuse, "no-reuse", false, "score everything again, even what a finished run of the same model and plan holds")
 	f.BoolVar(&o.DryRun, "dry-run", false, "print what would be computed, and compute nothing")
 	f.BoolVar(&asJSON, "json", false, "print the result as JSON")
-	cmd.MarkFlagsMutuallyExclusive("all", "limit", "limit-per-subject")
 	return cmd
 }
 

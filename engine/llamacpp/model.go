@@ -22,7 +22,7 @@ import (
 // loaded is a model in this process. It implements engine.Engine,
 // engine.Detokenizer and engine.Counter.
 type loaded struct {
-	lib   *library
+	lib   *binding
 	args  loadArgs
 	model llama.Model
 	lctx  llama.Context
@@ -73,7 +73,7 @@ func checkPlan(p engine.Plan) error {
 }
 
 // open loads a model and makes its context.
-func open(lib *library, args loadArgs) (m *loaded, err error) {
+func open(lib *binding, args loadArgs) (m *loaded, err error) {
 	if err := checkPlan(args.Plan); err != nil {
 		return nil, engine.InputError(err)
 	}
@@ -178,6 +178,16 @@ func (m *loaded) meta(key string) string {
 	return value
 }
 
+// special returns the id of a special token that the file names, or -1. Where
+// a file names none, llama.cpp itself takes one by the kind of tokenizer.
+func (m *loaded) special(name string) int32 {
+	id, err := strconv.ParseInt(m.meta("tokenizer.ggml."+name+"_token_id"), 10, 32)
+	if err != nil || id < 0 || id >= int64(m.size) {
+		return -1
+	}
+	return int32(id)
+}
+
 // cacheBytes estimates the size of the context's cache.
 func (m *loaded) cacheBytes() int64 {
 	layers, heads := int64(llama.ModelNLayer(m.model)), int64(llama.ModelNHeadKV(m.model))
@@ -249,8 +259,8 @@ func (m *loaded) Describe(context.Context) (engine.Description, error) {
 		WeightType:    llama.FtypeName(llama.ModelFtype(m.model)),
 		ContextTrain:  int(llama.ModelNCtxTrain(m.model)),
 		Vocab:         m.size,
-		BOS:           int32(llama.VocabBOS(m.vocab)),
-		EOS:           int32(llama.VocabEOS(m.vocab)),
+		BOS:           m.special("bos"),
+		EOS:           m.special("eos"),
 		AddBOS:        llama.VocabGetAddBOS(m.vocab),
 	}
 	return d, nil
