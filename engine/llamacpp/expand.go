@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	"github.com/hybridgroup/yzma/pkg/llama"
@@ -40,6 +41,16 @@ func Expand(ctx context.Context, o Options, src []string, dst, to string) error 
 	}
 	if len(src) == 0 {
 		return engine.InputError(errors.New("expand model: no file is given"))
+	}
+	o, err := o.resolved()
+	if err != nil {
+		return fmt.Errorf("expand model: %w", err)
+	}
+	if src, err = absolute(src); err != nil {
+		return fmt.Errorf("expand model: %w", err)
+	}
+	if dst, err = filepath.Abs(dst); err != nil {
+		return fmt.Errorf("expand model: %w", err)
 	}
 	temp := dst + ".part-" + strconv.Itoa(os.Getpid())
 	defer os.Remove(temp)
@@ -77,7 +88,7 @@ func syncFile(name string) error {
 }
 
 // expand runs in the child.
-func expand(lib *library, args expandArgs) error {
+func expand(lib *binding, args expandArgs) error {
 	if _, err := os.Stat(args.Source); err != nil {
 		return engine.InputError(err)
 	}

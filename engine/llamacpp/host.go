@@ -25,8 +25,8 @@ func Host(ctx context.Context, r io.Reader, w io.Writer) error {
 		w = own
 	}
 	log := &nativeLog{w: os.Stderr}
-	var lib *library
-	get := func(dir string) (*library, error) {
+	var lib *binding
+	get := func(dir string) (*binding, error) {
 		if lib != nil {
 			return nil, errors.New("this process has loaded llama.cpp already")
 		}

@@ -22,8 +22,8 @@ import (
 	"github.com/jupiterrider/ffi"
 )
 
-// library is llama.cpp, loaded into this process. There can be one.
-type library struct {
+// binding is llama.cpp, loaded into this process. There can be one.
+type binding struct {
 	dir      string
 	log      *nativeLog
 	tokenize ffi.Fun // yzma's own Tokenize calls it twice a text
@@ -34,7 +34,7 @@ type library struct {
 
 // openLibrary loads llama.cpp from the shared libraries in dir, and the
 // compute backends beside them that fit this machine.
-func openLibrary(dir string, log *nativeLog) (*library, error) {
+func openLibrary(dir string, log *nativeLog) (*binding, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func openLibrary(dir string, log *nativeLog) (*library, error) {
 	if llama.GGMLBackendDeviceCount() == 0 {
 		return nil, log.explain(fmt.Errorf("engine library in %s has no compute backend for this machine (%s/%s)", dir, runtime.GOOS, runtime.GOARCH))
 	}
-	l := &library{dir: dir, log: log}
+	l := &binding{dir: dir, log: log}
 	lib, err := loader.LoadLibrary(dir, "llama")
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func openLibrary(dir string, log *nativeLog) (*library, error) {
 
 // identify finds out which shared libraries are in use, and their digest: the
 // SHA-256 of lines "digest  name", sorted by name.
-func (l *library) identify() error {
+func (l *binding) identify() error {
 	files, err := mappedFiles(l.dir)
 	if err != nil {
 		return fmt.Errorf("find the engine libraries in use: %w", err)

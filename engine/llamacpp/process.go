@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -45,6 +47,40 @@ func (e *ExitError) Error() string {
 	return text
 }
 
+// resolved returns o with absolute paths.
+func (o Options) resolved() (Options, error) {
+	var err error
+	if o.Library, err = filepath.Abs(o.Library); err != nil {
+		return o, err
+	}
+	if info, err := os.Stat(o.Library); err != nil || !info.IsDir() {
+		return o, engine.InputError(fmt.Errorf("engine library: no directory %s: install one with `olmes engine install`", o.Library))
+	}
+	if len(o.Executable) > 0 {
+		program, err := exec.LookPath(o.Executable[0])
+		if err == nil {
+			program, err = filepath.Abs(program)
+		}
+		if err != nil {
+			return o, fmt.Errorf("find the engine's program: %w", err)
+		}
+		o.Executable = append([]string{program}, o.Executable[1:]...)
+	}
+	o.Model, err = absolute(o.Model)
+	return o, err
+}
+
+func absolute(files []string) ([]string, error) {
+	out := make([]string, len(files))
+	for i, file := range files {
+		var err error
+		if out[i], err = filepath.Abs(file); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
 // process is a child that runs Host.
 type process struct {
 	cmd    *exec.Cmd
@@ -67,8 +103,13 @@ func spawn(ctx context.Context, o Options) (*process, error) {
 		argv = []string{self, "engine-host"}
 	}
 	p := &process{cmd: exec.Command(argv[0], argv[1:]...), tail: &tail{w: o.Log}, ended: make(chan struct{})}
-	// Without it a failed assertion of ggml starts a debugger, if there is one.
-	p.cmd.Env = append(os.Environ(), "GGML_NO_BACKTRACE=1")
+	// The prebuilt libraries look for others in the working directory too: that
+	// must be one that nobody else writes to.
+	p.cmd.Dir = o.Library
+	// ggml would load one more file that the first names, and start a debugger,
+	// if there is one, on a failed assertion without the second.
+	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GGML_BACKEND_PATH=") })
+	p.cmd.Env = append(p.cmd.Env, "GGML_NO_BACKTRACE=1")
 	p.cmd.Stderr = p.tail
 	p.cmd.SysProcAttr = childAttributes()
 	p.cmd.WaitDelay = time.Second // if a grandchild keeps stderr open
@@ -152,6 +193,10 @@ type Engine struct {
 func Start(ctx context.Context, o Options) (engine.Engine, error) {
 	if err := checkPlan(o.Plan); err != nil {
 		return nil, engine.InputError(err)
+	}
+	o, err := o.resolved()
+	if err != nil {
+		return nil, err
 	}
 	e := &Engine{o: o}
 	if _, err := e.process(ctx); err != nil {
