@@ -150,6 +150,29 @@ func TestSealInSteps(t *testing.T) {
 	}
 }
 
+// A failure between two renames takes the first one back.
+func TestSealTakesBack(t *testing.T) {
+	id, preds, chunks := testRun()
+	dir := filepath.Join(t.TempDir(), "run")
+	w := must[*Writer](t)(Create(dir, id, testProvenance()))
+	defer w.Close()
+	for _, c := range chunks {
+		if err := w.Append(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, metricsName, "in the way"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m := must[score.Metrics](t)(score.Summarize(id.Facts(), score.Seq(preds)))
+	if err := w.Seal(preds, m, Provenance{}); err == nil {
+		t.Error("sealed over a folder")
+	}
+	if got := names(t, dir); !slices.Equal(got, []string{journalName, lockName, manifestName, metricsName}) {
+		t.Errorf("files %v", got)
+	}
+}
+
 func TestTwoProcesses(t *testing.T) {
 	id, _, _ := testRun()
 	dir := filepath.Join(t.TempDir(), "run")

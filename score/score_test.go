@@ -262,6 +262,14 @@ func TestGroup(t *testing.T) {
 	if !g.Complete || g.Score == nil || g.Score.Formulation != olmes.CF || g.Score.Accuracy != macro.Accuracy {
 		t.Errorf("group %+v", g)
 	}
+	// Equal macro means: CF.
+	tied := slices.Clone(ps)
+	for i := 0; i < len(tied); i += 2 {
+		tied[i+1].Choices = tied[i].Choices
+	}
+	if s := summarize(t, fs, tied).Groups[0].Score; s.Formulation != olmes.CF || s.Difference.Value != 0 {
+		t.Errorf("a tie: %+v", s)
+	}
 	fs[0].GroupSize, fs[1].GroupSize = 57, 57
 	if g := summarize(t, fs, ps).Groups[0]; g.Complete || g.Score == nil || g.Size != 57 {
 		t.Errorf("two of 57: %+v", g)
