@@ -3,9 +3,7 @@ package dataset
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 
@@ -57,78 +55,21 @@ func newTable(file string, data []byte) Table {
 	return Table{File: file, SHA256: hex.EncodeToString(sum[:])}
 }
 
-// checkStream walks the stream's messages and reports whether all of them lie
-// within it and the end mark follows the last one. arrow-go believes the
-// lengths it finds, and takes a cut between messages for the end.
-func checkStream(data []byte) error {
-	const mark = 0xffffffff
-	for at := 0; ; {
-		if len(data)-at < 8 {
-			return fmt.Errorf("cut at byte %d: the end mark is missing", len(data))
-		}
-		if binary.LittleEndian.Uint32(data[at:]) != mark {
-			return fmt.Errorf("no message at byte %d: not an Arrow stream, or damaged", at)
-		}
-		size := int64(int32(binary.LittleEndian.Uint32(data[at+4:])))
-		at += 8
-		if size == 0 {
-			if at != len(data) {
-				return fmt.Errorf("%d bytes follow the end mark", len(data)-at)
-			}
-			return nil
-		}
-		if size < 0 || size > int64(len(data)-at) {
-			return fmt.Errorf("cut in the message at byte %d", at-8)
-		}
-		body, err := bodyLength(data[at : at+int(size)])
-		if err != nil {
-			return fmt.Errorf("message at byte %d: %w", at-8, err)
-		}
-		at += int(size)
-		if body < 0 || body > int64(len(data)-at) {
-			return fmt.Errorf("cut in the body at byte %d", at)
-		}
-		at += int(body)
-	}
-}
-
-// bodyLength reads the field of that name out of a message's flatbuffer: its
-// root table's fourth field, 0 where absent.
-func bodyLength(message []byte) (int64, error) {
-	damaged := errors.New("damaged header")
-	u16 := func(at int64) int64 { return int64(binary.LittleEndian.Uint16(message[at:])) }
-	if len(message) < 8 {
-		return 0, damaged
-	}
-	n := int64(len(message))
-	root := int64(binary.LittleEndian.Uint32(message))
-	if root > n-4 {
-		return 0, damaged
-	}
-	vtable := root - int64(int32(binary.LittleEndian.Uint32(message[root:])))
-	if vtable < 0 || vtable > n-4 {
-		return 0, damaged
-	}
-	const field = 10 // two sizes, then the fields' offsets, two bytes each
-	if u16(vtable) < field+2 {
-		return 0, nil
-	}
-	if vtable+field+2 > n {
-		return 0, damaged
-	}
-	offset := u16(vtable + field)
-	if offset == 0 {
-		return 0, nil
-	}
-	if root+offset+8 > n {
-		return 0, damaged
-	}
-	return int64(binary.LittleEndian.Uint64(message[root+offset:])), nil
-}
+// maxRows bounds a table, which is held in memory whole; datasets of the kind
+// read here have some ten thousand rows.
+const maxRows = 1 << 20
 
 // add appends the rows of one batch.
 func (t *Table) add(batch arrow.RecordBatch) error {
 	first := len(t.Rows)
+	if n := batch.NumRows(); n < 0 || n > int64(maxRows-first) {
+		return fmt.Errorf("%s: %d rows and more, over the limit of %d: too large, or damaged", t.File, n, maxRows)
+	}
+	for _, column := range batch.Columns() {
+		if int64(column.Len()) != batch.NumRows() {
+			return fmt.Errorf("%s: a column of %d values in a batch of %d rows: the file is damaged", t.File, column.Len(), batch.NumRows())
+		}
+	}
 	for i := range int(batch.NumRows()) {
 		t.Rows = append(t.Rows, NewRow(t.File, first+i, make(map[string]any, batch.NumCols())))
 	}
@@ -177,6 +118,9 @@ func cell(a arrow.Array, i int) (any, error) {
 		return a.Value(i), nil
 	case array.ListLike:
 		from, to := a.ValueOffsets(i)
+		if from < 0 || to < from || to > int64(a.ListValues().Len()) {
+			return nil, fmt.Errorf("list from %d to %d of %d values: the file is damaged", from, to, a.ListValues().Len())
+		}
 		list := make([]any, 0, to-from)
 		for j := from; j < to; j++ {
 			v, err := cell(a.ListValues(), int(j))

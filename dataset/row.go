@@ -7,10 +7,12 @@
 package dataset
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math"
-	"strings"
 )
 
 // Table is the content of one file.
@@ -21,7 +23,7 @@ type Table struct {
 }
 
 // Row is one row of a file. Values are string, bool, int64, float64, nil,
-// []any and map[string]any.
+// []any and map[string]any, and json.Number in rows of JSON.
 type Row struct {
 	file   string
 	index  int
@@ -36,10 +38,19 @@ func NewRow(file string, index int, values map[string]any) Row {
 
 // ParseRow makes a row of one JSON object.
 func ParseRow(file string, index int, object []byte) (Row, error) {
-	d := json.NewDecoder(strings.NewReader(string(object)))
+	d := json.NewDecoder(bytes.NewReader(object))
 	d.UseNumber()
 	var values map[string]any
-	if err := d.Decode(&values); err != nil {
+	err := d.Decode(&values)
+	if err == nil && values == nil {
+		err = errors.New("null")
+	}
+	if err == nil {
+		if _, more := d.Token(); more != io.EOF {
+			err = errors.New("more follows it")
+		}
+	}
+	if err != nil {
 		return Row{}, fmt.Errorf("%s: line %d: read a JSON object: %w", file, index+1, err)
 	}
 	return NewRow(file, index, values), nil

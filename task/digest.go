@@ -60,6 +60,9 @@ func parseDigests(r io.Reader) (map[string]held, error) {
 		} else if h.prefixes, err = base64.RawStdEncoding.DecodeString(f[4]); err != nil {
 			return nil, fmt.Errorf("digests.txt: line %d: %w", n, err)
 		}
+		if len(h.examples)+len(h.prefixes)/2 != count {
+			return nil, fmt.Errorf("digests.txt: line %d: not the digests of %d rows", n, count)
+		}
 		digests[f[0]+" "+f[1]] = h
 	}
 	return digests, scan.Err()
