@@ -25,8 +25,9 @@ var layers = []struct {
 	{"olmes/dataset", "olmes/artifact"},
 	{"olmes/prompt", "olmes"},
 	{"olmes/task", "olmes olmes/pyrandom olmes/artifact olmes/dataset olmes/prompt"},
-	{"olmes/model", "olmes/artifact"},
-	{"olmes/model/modeltest", "olmes/model"},
+	{"olmes/model/gguf", ""},
+	{"olmes/model", "olmes/artifact olmes/model/gguf"},
+	{"olmes/model/modeltest", "olmes/model olmes/model/gguf"},
 	{"olmes/engine", "olmes olmes/trie"},
 	{"olmes/engine/wire", "olmes/trie olmes/engine"},
 	{"olmes/engine/enginetest", "olmes/trie olmes/engine"},
@@ -36,7 +37,7 @@ var layers = []struct {
 	{"olmes/score", "olmes olmes/stat olmes/pyrandom"},
 	{"olmes/record", "olmes olmes/score"},
 	{"olmes/run", "*"},
-	{"olmes/report", "olmes olmes/score olmes/record olmes/run"},
+	{"olmes/report", "olmes olmes/stat olmes/task olmes/score olmes/record"},
 	{"olmes/cmd/olmes", "*"},
 }
 

@@ -24,6 +24,8 @@ type Encoder struct {
 	Pieces    [][]byte // bytes of every token id; nil skips the check that ids decode to their text
 	BOS       int32    // id put first, exactly once; -1 for none
 	Window    int      // tokens the model may see at once; one more is only predicted
+
+	pairs map[[2]byte]bool // neighbouring bytes within pieces
 }
 
 // Encoded is one request as ids.
@@ -53,18 +55,24 @@ const pythonSpace = " \t\n\r\v\f\x1c\x1d\x1e\x1f\u0085\u00a0\u1680\u2000\u2001\u
 
 // Encode tokenizes context and continuation as one string each and takes the
 // tokens after the context's own count as the continuation's. White space at a
-// context's end moves to the front of its continuation first.
-func (e *Encoder) Encode(ctx context.Context, reqs []olmes.Request) ([]Encoded, error) {
+// context's end moves to the front of its continuation first. Where requests
+// begin with the text of shared (nil for none), its ids are not computed again.
+func (e *Encoder) Encode(ctx context.Context, reqs []olmes.Request, shared *prefixes) ([]Encoded, error) {
 	var texts []string
+	var heads [][]int32
 	at := make(map[string]int)
-	place := func(s string) int {
+	place := func(s string) (int, error) {
 		i, ok := at[s]
 		if !ok {
+			head, rest, err := shared.split(ctx, s)
+			if err != nil {
+				return 0, err
+			}
 			i = len(texts)
 			at[s] = i
-			texts = append(texts, s)
+			texts, heads = append(texts, rest), append(heads, head)
 		}
-		return i
+		return i, nil
 	}
 	type places struct{ context, continuation, whole int }
 	where := make([]places, len(reqs))
@@ -73,7 +81,15 @@ func (e *Encoder) Encode(ctx context.Context, reqs []olmes.Request) ([]Encoded, 
 			return nil, fmt.Errorf("encode: %s instance %d: a chat prompt needs an engine's template, which scoring does not use", r.Task, r.DocID)
 		}
 		c, t := boundary(r.Prompt.Text, r.Continuation)
-		where[i] = places{place(c), place(t), place(c + t)}
+		for _, p := range []struct {
+			index *int
+			text  string
+		}{{&where[i].context, c}, {&where[i].continuation, t}, {&where[i].whole, c + t}} {
+			var err error
+			if *p.index, err = place(p.text); err != nil {
+				return nil, err
+			}
+		}
 	}
 	ids, err := e.Tokenizer.Tokenize(ctx, texts)
 	if err != nil {
@@ -87,6 +103,11 @@ func (e *Encoder) Encode(ctx context.Context, reqs []olmes.Request) ([]Encoded, 
 			if err := e.decodes(texts[i], ids[i]); err != nil {
 				return nil, err
 			}
+		}
+	}
+	for i, head := range heads {
+		if head != nil {
+			ids[i] = slices.Concat(head, ids[i])
 		}
 	}
 	out := make([]Encoded, len(reqs))

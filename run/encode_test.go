@@ -61,7 +61,7 @@ func scoreRequest(context, continuation string) olmes.Request {
 
 func encodeOne(t *testing.T, e *Encoder, context, continuation string) (Encoded, error) {
 	t.Helper()
-	es, err := e.Encode(t.Context(), []olmes.Request{scoreRequest(context, continuation)})
+	es, err := e.Encode(t.Context(), []olmes.Request{scoreRequest(context, continuation)}, nil)
 	if err != nil {
 		return Encoded{}, err
 	}

@@ -61,6 +61,11 @@ func (r *renderer) prepare(ctx context.Context, u *unit, evaluated []int, pmi bo
 	var shared, cut [][]trie.Sequence // groups without and with a truncated request
 	var sharedAt, cutAt []int
 	digest := sha256.New()
+	examples, err := prompt.Prefix(u.task.Template, u.data.Shots, u.formulation)
+	if err != nil {
+		return fmt.Errorf("render the examples of %s: %w", u.task.Name, err)
+	}
+	prefix := r.enc.prefixes(examples)
 	u.preds = make([]olmes.Prediction, 0, len(evaluated))
 	for start := 0; start < len(evaluated); start += encodeBatch {
 		batch := evaluated[start:min(start+encodeBatch, len(evaluated))]
@@ -74,7 +79,7 @@ func (r *renderer) prepare(ctx context.Context, u *unit, evaluated []int, pmi bo
 			sizes[i] = len(rs)
 			reqs = append(reqs, rs...)
 		}
-		encoded, err := r.enc.Encode(ctx, reqs)
+		encoded, err := r.enc.Encode(ctx, reqs, prefix)
 		if err != nil {
 			return err
 		}
