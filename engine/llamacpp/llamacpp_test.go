@@ -1,3 +1,5 @@
+//go:build unix
+
 package llamacpp
 
 import (
@@ -307,6 +309,24 @@ func TestKilledChild(t *testing.T) {
 	}
 	if e.PID() == pid {
 		t.Error("the same child answers")
+	}
+}
+
+// A child that hangs is killed when the call is cancelled.
+func TestHangingChild(t *testing.T) {
+	e := start(t, smallPlan(), tiny(t, modeltest.Options{}))
+	pid := e.PID()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	tree := &trie.Tree{Token: []int32{5}, Parent: []int32{-1}}
+	if _, err := e.Score(ctx, tree); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v, want context.DeadlineExceeded", err)
+	}
+	if _, err := e.Score(t.Context(), tree); err != nil || e.PID() == pid {
+		t.Errorf("afterwards: %v, child %d, was %d", err, e.PID(), pid)
 	}
 }
 

@@ -252,7 +252,7 @@ func (m *loaded) Describe(context.Context) (engine.Description, error) {
 		Version:       m.lib.version,
 		Variant:       m.lib.variant,
 		LibrarySHA256: m.lib.digest,
-		System:        runtime.GOOS + "/" + runtime.GOARCH + "; " + strings.TrimSpace(llama.PrintSystemInfo()),
+		System:        system(),
 		Threads:       m.args.Threads,
 		Architecture:  m.meta("general.architecture"),
 		Parameters:    int64(llama.ModelNParams(m.model)),
@@ -264,6 +264,15 @@ func (m *loaded) Describe(context.Context) (engine.Description, error) {
 		AddBOS:        llama.VocabGetAddBOS(m.vocab),
 	}
 	return d, nil
+}
+
+// system tells the machine: its system, its devices and the features in use.
+func system() string {
+	parts := []string{runtime.GOOS + "/" + runtime.GOARCH}
+	for i := range llama.GGMLBackendDeviceCount() {
+		parts = append(parts, llama.GGMLBackendDeviceDescription(llama.GGMLBackendDeviceGet(i)))
+	}
+	return strings.Join(append(parts, strings.TrimSpace(llama.PrintSystemInfo())), "; ")
 }
 
 // Tokenize spreads the texts over the engine's threads.
