@@ -206,6 +206,35 @@ func TestEditedChoice(t *testing.T) {
 	}
 }
 
+// TestContradictoryLines edits an instance on one of its lines only, and leaves
+// a line out.
+func TestContradictoryLines(t *testing.T) {
+	const file = requestsDir + "openbookqa/test_rc_5shot/requests.jsonl.gz"
+	task, _ := Lookup("openbookqa")
+	for want, edit := range map[string]func(object map[string]any){
+		"its document is not that of the line before": func(object map[string]any) {
+			if object["doc_id"] == 7.0 && object["idx"] == 2.0 {
+				object["doc"].(map[string]any)["gold"] = 0
+			}
+		},
+		"doc_id 500 after 6": func(object map[string]any) {
+			if object["doc_id"] == 7.0 {
+				object["doc_id"] = 500
+			}
+		},
+		"does not have the template's form": func(object map[string]any) {
+			if object["doc_id"] == 7.0 {
+				object["doc"].(map[string]any)["query"] = "Goal: x\nAnswer:"
+			}
+		},
+	} {
+		edited := copyWheel(t, func(name string) bool { return name == file }, func(_ string, data []byte) []byte { return editLines(t, data, edit) })
+		if _, err := task.Load(t.Context(), Mix(edited, wheel(t)), ""); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+}
+
 type place struct{ doc, choice int }
 
 func digests(t *testing.T, task Task, d Data, f olmes.Formulation) map[place]string {

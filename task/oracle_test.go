@@ -2,9 +2,12 @@ package task
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"strings"
 	"testing"
 	"unicode/utf16"
@@ -192,6 +195,7 @@ func TestStandardCounts(t *testing.T) {
 	counts := map[string]int{}
 	golds := map[string][]int{}
 	subjects := map[string]bool{}
+	hashes := map[olmes.Formulation]hash.Hash{olmes.CF: sha256.New(), olmes.MCF: sha256.New()}
 	for _, task := range Tasks() {
 		d, err := task.Load(t.Context(), src, "")
 		if err != nil {
@@ -216,6 +220,13 @@ func TestStandardCounts(t *testing.T) {
 				t.Fatal(err)
 			}
 			perFormulation[k] = count(r.scored)
+			if task.Group == "mmlu" {
+				for _, requests := range r.scored {
+					for _, q := range requests {
+						fmt.Fprintf(hashes[f], "%s\x00%s\x00", q.Prompt.Text, q.Continuation)
+					}
+				}
+			}
 		}
 		if perFormulation[0] != perFormulation[1] {
 			t.Errorf("%s: %d CF and %d MCF requests", task.Name, perFormulation[0], perFormulation[1])
@@ -237,6 +248,17 @@ func TestStandardCounts(t *testing.T) {
 	}
 	if len(subjects) != 57 {
 		t.Errorf("%d subjects, want 57", len(subjects))
+	}
+	// The oracle has no requests of mmlu. These digests of all of them, one
+	// subject after the other, come from another program, written from the
+	// standard alone.
+	for f, want := range map[olmes.Formulation]string{
+		olmes.CF:  "0f6ed15aba08d7f4127f56365909cf56ead596d261424dc8e9ed81c093c59d52",
+		olmes.MCF: "db00cc6ba9c01b17c42d2b7f996ab86fad9a70146bf87e5e0ae1728ae66ef94b",
+	} {
+		if got := hex.EncodeToString(hashes[f].Sum(nil)); got != want {
+			t.Errorf("mmlu %s: SHA-256 of all requests %s, want %s", f, got, want)
+		}
 	}
 	for name, want := range map[string]string{
 		"arc_challenge": "266 311 310 285", "boolq": "638 362", "piqa": "502 498",

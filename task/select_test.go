@@ -74,6 +74,12 @@ func TestOrder(t *testing.T) {
 	if got := arc.Order(570); len(got) != 570 || got[0] != 0 || got[569] != 569 {
 		t.Errorf("a split of 570 is not evaluated whole in file order: %d positions", len(got))
 	}
+	if got := arc.Order(1500); len(got) != 1500 {
+		t.Errorf("a split of 1500 gives %d positions", len(got))
+	}
+	if got := arc.Order(1501); len(got) != 1000 {
+		t.Errorf("a split of 1501 gives %d positions, want 1000", len(got))
+	}
 	if got := arc.Order(2376); len(got) != 1000 {
 		t.Errorf("a split of 2376 gives %d positions, want 1000", len(got))
 	}
