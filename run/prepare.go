@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"slices"
 	"unicode/utf8"
 
 	"olmes"
@@ -42,11 +43,18 @@ type unitData struct {
 	whole bool // the standard's own instances, all of them
 }
 
-// chunk is a chunk of a unit with the predictions its groups belong to.
+// chunk is a chunk of a unit with the requests that its sequences stand for.
 type chunk struct {
 	trie.Chunk
-	preds []int // index into the unit's preds, per group of the chunk
-	nodes int   // new nodes, the retained prefix not counted
+	refs  [][]ref // per group of the chunk, per sequence
+	nodes int     // new nodes, the retained prefix not counted
+}
+
+// ref names one request of a unit.
+type ref struct {
+	pred          int // index into the unit's preds
+	choice        int
+	unconditional bool
 }
 
 // renderer turns a unit's instances into encoded groups.
@@ -58,8 +66,7 @@ type renderer struct {
 // prepare renders, encodes and cuts one unit. evaluated are positions in the
 // split's file order, in evaluation order.
 func (r *renderer) prepare(ctx context.Context, u *unit, evaluated []int, pmi bool, step func(requests int)) error {
-	var shared, cut [][]trie.Sequence // groups without and with a truncated request
-	var sharedAt, cutAt []int
+	var whole, single, plain sequences
 	digest := sha256.New()
 	examples, err := prompt.Prefix(u.task.Template, u.data.Shots, u.formulation)
 	if err != nil {
@@ -87,42 +94,81 @@ func (r *renderer) prepare(ctx context.Context, u *unit, evaluated []int, pmi bo
 			rs, es := reqs[:sizes[i]], encoded[:sizes[i]]
 			reqs, encoded = reqs[sizes[i]:], encoded[sizes[i]:]
 			p, dropped := r.prediction(u, rs, es, digest)
-			seqs := make([]trie.Sequence, len(es))
-			for k, e := range es {
-				seqs[k] = e.Sequence
-			}
 			if u.firstIDs == nil {
 				u.firstIDs = es[0].Sequence.IDs[:min(8, len(es[0].Sequence.IDs))]
 			}
+			n := len(p.Choices)
+			kind := &whole
 			if dropped {
-				cut, cutAt = append(cut, seqs), append(cutAt, len(u.preds))
-			} else {
-				shared, sharedAt = append(shared, seqs), append(sharedAt, len(u.preds))
+				kind = &single
 			}
+			kind.add(len(u.preds), es[:n], false)
+			plain.add(len(u.preds), es[n:], true)
 			u.preds = append(u.preds, p)
 			step(len(rs))
 		}
 	}
 	u.digest = hex.EncodeToString(digest.Sum(nil))
-	u.counts = trie.Count(append(append([][]trie.Sequence(nil), shared...), cut...))
-	for _, part := range []struct {
-		groups [][]trie.Sequence
-		at     []int
-	}{{shared, sharedAt}, {cut, cutAt}} {
-		chunks, err := trie.Cut(part.groups, trie.Limits{Tokens: r.chunk})
+	return u.cut(whole, single, plain, r.chunk)
+}
+
+// sequences are requests as ids, grouped by instance.
+type sequences struct {
+	groups [][]trie.Sequence
+	refs   [][]ref
+}
+
+func (s *sequences) add(pred int, es []Encoded, unconditional bool) {
+	if len(es) == 0 {
+		return
+	}
+	group, refs := make([]trie.Sequence, len(es)), make([]ref, len(es))
+	for i, e := range es {
+		group[i], refs[i] = e.Sequence, ref{pred, i, unconditional}
+	}
+	s.groups, s.refs = append(s.groups, group), append(s.refs, refs)
+}
+
+// cut makes the unit's chunks. Instances are kept whole, except where a request
+// was truncated: choices that lose different numbers of tokens share little
+// with each other and much with other instances, so their requests go singly.
+// Unconditional requests go singly too, since the same answers come up in many
+// instances.
+func (u *unit) cut(whole, single, plain sequences, limit int) error {
+	u.counts = trie.Count(slices.Concat(whole.groups, single.groups, plain.groups))
+	chunks, err := trie.Cut(whole.groups, trie.Limits{Tokens: limit})
+	if err != nil {
+		return fmt.Errorf("cut %s %s into chunks: %w", u.task.Name, u.formulation, err)
+	}
+	u.take(chunks, whole.refs)
+	for _, s := range []sequences{single, plain} {
+		refs := make([][]ref, 0, len(s.refs))
+		for _, r := range slices.Concat(s.refs...) {
+			refs = append(refs, []ref{r})
+		}
+		chunks, err := trie.CutEach(slices.Concat(s.groups...), trie.Limits{Tokens: limit})
 		if err != nil {
 			return fmt.Errorf("cut %s %s into chunks: %w", u.task.Name, u.formulation, err)
 		}
-		for _, c := range chunks {
-			k := chunk{Chunk: c, nodes: len(c.Tree.Token) - c.Tree.Prefix, preds: make([]int, len(c.Groups))}
-			for i, g := range c.Groups {
-				k.preds[i] = part.at[g]
-				u.preds[part.at[g]].Chunk = c.ID
-			}
-			u.chunks = append(u.chunks, k)
-		}
+		u.take(chunks, refs)
 	}
 	return nil
+}
+
+// take adds chunks to the unit. A prediction names the chunk of its first choice.
+func (u *unit) take(chunks []trie.Chunk, refs [][]ref) {
+	for _, c := range chunks {
+		k := chunk{Chunk: c, nodes: len(c.Tree.Token) - c.Tree.Prefix, refs: make([][]ref, len(c.Groups))}
+		for i, g := range c.Groups {
+			k.refs[i] = refs[g]
+			for _, r := range refs[g] {
+				if r.choice == 0 && !r.unconditional {
+					u.preds[r.pred].Chunk = c.ID
+				}
+			}
+		}
+		u.chunks = append(u.chunks, k)
+	}
 }
 
 // render gives an instance's requests: one a choice, then the unconditional ones.
@@ -174,31 +220,27 @@ func (r *renderer) prediction(u *unit, rs []olmes.Request, es []Encoded, digest 
 	return p, dropped
 }
 
-// fill puts a chunk's log-probabilities into the predictions of its groups.
+// fill puts a chunk's log-probabilities into the predictions.
 func (u *unit) fill(c *chunk, logprobs []float64) {
-	for g, at := range c.preds {
-		p := &u.preds[at]
-		n := len(p.Choices)
-		for s, wants := range c.Index[g] {
+	for g, refs := range c.refs {
+		for s, r := range refs {
+			wants := c.Index[g][s]
 			values := make([]float64, len(wants))
 			var sum float64
 			for i, w := range wants {
 				values[i] = logprobs[w]
 				sum += values[i]
 			}
-			ch := &p.Choices[s%n]
-			if bad := notFinite(values); bad != "" {
+			ch := &u.preds[r.pred].Choices[r.choice]
+			switch bad := notFinite(values); {
+			case bad != "":
 				ch.Error = bad
 				ch.LogProb, ch.TokenLogProbs, ch.Unconditional, ch.UnconditionalLogProbs = nil, nil, nil, nil
-				continue
-			}
-			if ch.Error != "" {
-				continue
-			}
-			if s < n {
-				ch.LogProb, ch.TokenLogProbs = &sum, values
-			} else {
+			case ch.Error != "":
+			case r.unconditional:
 				ch.Unconditional, ch.UnconditionalLogProbs = &sum, values
+			default:
+				ch.LogProb, ch.TokenLogProbs = &sum, values
 			}
 		}
 	}

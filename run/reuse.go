@@ -34,65 +34,69 @@ func (r *Run) held(id record.Identity) (map[string]heldChunk, error) {
 		return nil, fmt.Errorf("look for finished runs in %s: %w", r.env.Runs, err)
 	}
 	for _, rec := range runs {
-		byChunk := map[string]map[olmes.Key]olmes.Prediction{}
+		common := 0
+		for chunkID := range rec.Provenance.Chunks {
+			if _, ok := wanted[chunkID]; ok {
+				common++
+			}
+		}
+		if common == 0 {
+			continue
+		}
+		preds := map[olmes.Key]olmes.Prediction{}
 		for p, err := range rec.Predictions() {
 			if err != nil {
 				r.env.reporter().Note(fmt.Sprintf("not reusing %s: %v", rec.Dir, err))
-				byChunk = nil
+				clear(preds)
 				break
 			}
-			if _, ok := wanted[p.Chunk]; ok {
-				if byChunk[p.Chunk] == nil {
-					byChunk[p.Chunk] = map[olmes.Key]olmes.Prediction{}
-				}
-				byChunk[p.Chunk][p.Key()] = p
-			}
+			preds[p.Key()] = p
 		}
-		for chunkID, preds := range byChunk {
-			w := wanted[chunkID]
-			if h, ok := w.u.held(w.c, preds, rec.Provenance.Environments); ok {
-				out[chunkID] = h
+		for chunkID, env := range rec.Provenance.Chunks {
+			w, ok := wanted[chunkID]
+			if !ok || env < 0 || env >= len(rec.Provenance.Environments) {
+				continue
+			}
+			if values, ok := w.u.held(w.c, preds); ok {
+				out[chunkID] = heldChunk{record.ChunkScores{Chunk: chunkID, LogProbs: values}, rec.Provenance.Environments[env]}
 			}
 		}
 	}
 	return out, nil
 }
 
-// held reads a chunk's log-probabilities back out of a finished run's
-// predictions; ok is false where any is missing.
-func (u *unit) held(c *chunk, preds map[olmes.Key]olmes.Prediction, envs []record.Environment) (h heldChunk, ok bool) {
-	values := make([]float64, len(c.Tree.Wants))
-	have := make([]bool, len(values))
-	env := -1
-	for g, at := range c.preds {
-		p, ok := preds[u.preds[at].Key()]
-		n := len(u.preds[at].Choices)
-		if !ok || len(p.Choices) != n {
-			return h, false
-		}
-		env = p.Env
-		for s, wants := range c.Index[g] {
-			from := p.Choices[s%n].TokenLogProbs
-			if s >= n {
-				from = p.Choices[s%n].UnconditionalLogProbs
+// held reads a chunk's log-probabilities back out of the predictions of a run
+// that scored the same chunk; ok is false where any is missing.
+func (u *unit) held(c *chunk, preds map[olmes.Key]olmes.Prediction) (values []float64, ok bool) {
+	values = make([]float64, len(c.Tree.Wants))
+	have := 0
+	seen := make([]bool, len(values))
+	for g, refs := range c.refs {
+		for s, r := range refs {
+			mine := &u.preds[r.pred]
+			p, ok := preds[mine.Key()]
+			if !ok || len(p.Choices) != len(mine.Choices) || p.Choices[r.choice].IDsSHA256 != mine.Choices[r.choice].IDsSHA256 {
+				return nil, false
 			}
-			if len(from) != len(wants) {
-				return h, false
+			from := p.Choices[r.choice].TokenLogProbs
+			if r.unconditional {
+				from = p.Choices[r.choice].UnconditionalLogProbs
+			} else if r.choice == 0 && p.Chunk != c.ID {
+				return nil, false
 			}
-			for i, w := range wants {
-				values[w], have[w] = from[i], true
+			if len(from) != len(c.Index[g][s]) {
+				return nil, false
+			}
+			for i, w := range c.Index[g][s] {
+				if !seen[w] {
+					seen[w] = true
+					have++
+				}
+				values[w] = from[i]
 			}
 		}
 	}
-	for _, ok := range have {
-		if !ok {
-			return h, false
-		}
-	}
-	if env < 0 || env >= len(envs) {
-		return h, false
-	}
-	return heldChunk{scores: record.ChunkScores{Chunk: c.ID, LogProbs: values}, env: envs[env]}, true
+	return values, have == len(values)
 }
 
 // reuse puts chunks that finished runs hold into the journal.

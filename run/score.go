@@ -64,11 +64,18 @@ func (r *Run) score(ctx context.Context, w *record.Writer, finished map[string]r
 	return nil
 }
 
-// filled counts the instances in the unit's chunks up to and including i.
+// filled counts the instances of which the unit's chunks up to and including i
+// hold a first choice.
 func (u *unit) filled(i int) int {
 	n := 0
 	for _, c := range u.chunks[:i+1] {
-		n += len(c.preds)
+		for _, refs := range c.refs {
+			for _, r := range refs {
+				if r.choice == 0 && !r.unconditional {
+					n++
+				}
+			}
+		}
 	}
 	return n
 }
