@@ -1,0 +1,227 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"olmes"
+	"olmes/engine"
+	"olmes/engine/enginetest"
+	"olmes/engine/llamacpp"
+	"olmes/model/modeltest"
+	"olmes/prompt"
+	"olmes/record"
+	"olmes/trie"
+)
+
+// bigramRun sets up a small run on the bigram engine, whose log-probabilities
+// are known.
+func bigramRun(t *testing.T, e *enginetest.Bigram) (Config, Env) {
+	t.Helper()
+	env := testEnv(t)
+	file := filepath.Join(t.TempDir(), "tiny.gguf")
+	if err := modeltest.Write(file, modeltest.Options{Seed: 1}); err != nil {
+		t.Fatal(err)
+	}
+	env.Start = func(context.Context, Setup) (engine.Engine, error) { return e, nil }
+	return Config{Model: file, Tasks: []string{"openbookqa", "winogrande"}, Limit: 4, ChunkTokens: 256, Weights: "as-is"}, env
+}
+
+func predictions(t *testing.T, dir string) []olmes.Prediction {
+	t.Helper()
+	rec, err := record.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []olmes.Prediction
+	for p, err := range rec.Predictions() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// TestRunBigram follows every number from the dataset's row to the record and
+// compares it with the sum that the bigram model gives by hand.
+func TestRunBigram(t *testing.T) {
+	b := &enginetest.Bigram{}
+	c, env := bigramRun(t, b)
+	out, err := Do(t.Context(), c, Options{}, env)
+	fetched(t, err)
+	if out.Errors != 0 || out.Instances != 16 {
+		t.Fatalf("%+v", out)
+	}
+	c, err = c.Resolved()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := choose(t.Context(), c, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, p := range predictions(t, out.Dir) {
+		for _, ch := range all {
+			if ch.task.Name != p.Task {
+				continue
+			}
+			in := ch.data.Instances[p.DocID]
+			rs, err := prompt.Requests(ch.task.Template, ch.data.Shots, in, p.Formulation)
+			if err != nil {
+				t.Fatal(err)
+			}
+			us, err := prompt.Unconditional(ch.task.Template, in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, r := range rs {
+				// A bigram sees one token back, so truncation changes nothing.
+				if want := bigramSum(b, r); math.Abs(*p.Choices[i].LogProb-want) > 1e-9 {
+					t.Errorf("%v choice %d: %v, by hand %v", p.Key(), i, *p.Choices[i].LogProb, want)
+				}
+				if len(us) > 0 && p.Formulation == olmes.CF {
+					if want := bigramSum(b, us[i]); p.Choices[i].Unconditional == nil || math.Abs(*p.Choices[i].Unconditional-want) > 1e-9 {
+						t.Errorf("%v choice %d: unconditional %v, by hand %v", p.Key(), i, p.Choices[i].Unconditional, want)
+					}
+				}
+				checked++
+			}
+		}
+	}
+	if checked != 2*(4*4+4*2) {
+		t.Errorf("%d choices checked", checked)
+	}
+}
+
+func bigramSum(b *enginetest.Bigram, r olmes.Request) float64 {
+	sum := 0.0
+	prev := r.Prompt.Text[len(r.Prompt.Text)-1]
+	for i := range len(r.Continuation) {
+		sum += b.LogProb(int32(prev), int32(r.Continuation[i]))
+		prev = r.Continuation[i]
+	}
+	return sum
+}
+
+// TestRunNaN has the engine give NaN: the instances that it hits have an error
+// and no score, all others are scored, and the task has no score.
+func TestRunNaN(t *testing.T) {
+	for name, hit := range map[string]func(prev, next int32) bool{
+		"one letter": func(prev, next int32) bool { return prev == ' ' && next == 'D' },
+		"all":        func(prev, next int32) bool { return true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := &enginetest.Bigram{Change: func(prev, next int32, v float64) float64 {
+				if hit(prev, next) {
+					return math.NaN()
+				}
+				return v
+			}}
+			c, env := bigramRun(t, b)
+			out, err := Do(t.Context(), c, Options{}, env)
+			fetched(t, err)
+			failed := 0
+			for _, p := range predictions(t, out.Dir) {
+				bad := false
+				for _, ch := range p.Choices {
+					if (ch.LogProb == nil) != (ch.Error != "") {
+						t.Errorf("%v: log-probability %v with error %q", p.Key(), ch.LogProb, ch.Error)
+					}
+					bad = bad || ch.Error != ""
+				}
+				if bad {
+					failed++
+					if len(p.Predictions) > 0 {
+						t.Errorf("%v has an error and predictions %v", p.Key(), p.Predictions)
+					}
+				}
+			}
+			if failed == 0 || failed != out.Errors || name == "all" && failed != out.Instances || name != "all" && failed == out.Instances {
+				t.Errorf("%d of %d failed, the outcome says %d", failed, out.Instances, out.Errors)
+			}
+			rec, err := record.Open(out.Dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := rec.Metrics()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, task := range m.Tasks {
+				if task.Task == "openbookqa" && task.Score != nil {
+					t.Errorf("a task with failed instances has the score %+v", task.Score)
+				}
+			}
+		})
+	}
+}
+
+// TestRunDies has the engine die once on a chunk, then for good.
+func TestRunDies(t *testing.T) {
+	var calls, deaths atomic.Int32
+	b := &enginetest.Bigram{Before: func(context.Context, *trie.Tree) error {
+		if n := calls.Add(1); n == 2 || deaths.Load() > 0 {
+			return &llamacpp.ExitError{State: "signal: killed"}
+		}
+		return nil
+	}}
+	c, env := bigramRun(t, b)
+	out, err := Do(t.Context(), c, Options{}, env)
+	fetched(t, err)
+	if out.Errors != 0 {
+		t.Errorf("%+v", out)
+	}
+	deaths.Store(1)
+	_, err = Do(t.Context(), c, Options{Dir: filepath.Join(t.TempDir(), "r"), NoReuse: true}, env)
+	var died *llamacpp.ExitError
+	if !errors.As(err, &died) {
+		t.Errorf("an engine that always dies gave %v", err)
+	}
+}
+
+// TestRunCancelled cancels a run and resumes it.
+func TestRunCancelled(t *testing.T) {
+	b := &enginetest.Bigram{}
+	c, env := bigramRun(t, b)
+	want, err := Do(t.Context(), c, Options{}, env)
+	fetched(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var calls atomic.Int32
+	b2 := &enginetest.Bigram{Before: func(context.Context, *trie.Tree) error {
+		if calls.Add(1) == 3 {
+			cancel()
+			return ctx.Err()
+		}
+		return nil
+	}}
+	env.Start = func(context.Context, Setup) (engine.Engine, error) { return b2, nil }
+	dir := filepath.Join(t.TempDir(), "r")
+	o := Options{Dir: dir, NoReuse: true}
+	if _, err = Do(ctx, c, o, env); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "--resume") {
+		t.Fatalf("cancelled: %v", err)
+	}
+	b3 := &enginetest.Bigram{}
+	env.Start = func(context.Context, Setup) (engine.Engine, error) { return b3, nil }
+	if _, err = Do(t.Context(), c, o, env); !errors.Is(err, record.ErrExists) {
+		t.Fatalf("without resume: %v", err)
+	}
+	o.Resume = true
+	if _, err := Do(t.Context(), c, o, env); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"predictions.parquet", "metrics.json"} {
+		x, errX := os.ReadFile(filepath.Join(want.Dir, name))
+		y, errY := os.ReadFile(filepath.Join(dir, name))
+		if errX != nil || errY != nil || string(x) != string(y) {
+			t.Errorf("%s differs after a resume (%v, %v)", name, errX, errY)
+		}
+	}
+}
