@@ -29,8 +29,15 @@ func bigramRun(t *testing.T, e *enginetest.Bigram) (Config, Env) {
 	if err := modeltest.Write(file, modeltest.Options{Seed: 1}); err != nil {
 		t.Fatal(err)
 	}
-	env.Start = func(context.Context, Setup) (engine.Engine, error) { return e, nil }
+	env.Start = startBigram(e)
 	return Config{Model: file, Tasks: []string{"openbookqa", "winogrande"}, Limit: 4, ChunkTokens: 256, Weights: "as-is"}, env
+}
+
+// startBigram starts a copy of e each time, since a closed engine stays closed.
+func startBigram(e *enginetest.Bigram) func(context.Context, Setup) (engine.Engine, error) {
+	return func(context.Context, Setup) (engine.Engine, error) {
+		return &enginetest.Bigram{Before: e.Before, Change: e.Change}, nil
+	}
 }
 
 func predictions(t *testing.T, dir string) []olmes.Prediction {
@@ -202,14 +209,13 @@ func TestRunCancelled(t *testing.T) {
 		}
 		return nil
 	}}
-	env.Start = func(context.Context, Setup) (engine.Engine, error) { return b2, nil }
+	env.Start = startBigram(b2)
 	dir := filepath.Join(t.TempDir(), "r")
 	o := Options{Dir: dir, NoReuse: true}
 	if _, err = Do(ctx, c, o, env); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "--resume") {
 		t.Fatalf("cancelled: %v", err)
 	}
-	b3 := &enginetest.Bigram{}
-	env.Start = func(context.Context, Setup) (engine.Engine, error) { return b3, nil }
+	env.Start = startBigram(b)
 	if _, err = Do(t.Context(), c, o, env); !errors.Is(err, record.ErrExists) {
 		t.Fatalf("without resume: %v", err)
 	}
