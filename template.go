@@ -28,7 +28,7 @@ type Form struct {
 type Template struct {
 	Description   string   `json:"description"`     // stands once at the start, its own line breaks included
 	Separator     string   `json:"separator"`       // after each example
-	PassageEnd    string   `json:"passage_end"`     // after the passage, where an instance has one
+	PassageEnd    string   `json:"passage_end"`     // after the passage; "" where the instances have none
 	CF            Form     `json:"cf"`              //
 	MCF           Form     `json:"mcf"`             //
 	Labels        string   `json:"labels"`          // the label of choice i is the i-th code point

@@ -72,7 +72,7 @@ func Task(w io.Writer, t task.Task) error {
 	if t.PMI {
 		norm += fmt.Sprintf(", with requests after %q alone", t.Template.Unconditional)
 	}
-	line("normalization", norm+" for cf; none for mcf", t.Why.Normalization)
+	line("normalization", "cf: "+norm+"; mcf: none", t.Why.Normalization)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -81,8 +81,13 @@ func Task(w io.Writer, t task.Task) error {
 func layout(t olmes.Template, f olmes.Formulation) string {
 	form := t.Form(f)
 	question := "{question}"
-	if t.Blank != "" && f == olmes.CF {
+	switch {
+	case t.Blank != "" && f == olmes.CF:
 		return fmt.Sprintf("%q, continuation %q", form.Prefix+"{sentence up to its blank}{choice}", t.Gap+"{rest of the sentence}")
+	case t.Blank != "":
+		question = "{sentence with " + t.Blank + "}"
+	case form.Prefix == "":
+		question = "{text}"
 	}
 	q := form.Prefix + question + form.Suffix
 	if t.PassageEnd != "" {

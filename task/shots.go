@@ -141,6 +141,9 @@ func parseQuestion(tpl *olmes.Template, form olmes.Form, text string) (passage, 
 	if question, ok = strings.CutPrefix(text, form.Prefix); ok {
 		return "", question, true
 	}
+	if tpl.PassageEnd == "" {
+		return "", "", false
+	}
 	start := tpl.PassageEnd + form.Prefix
 	at := strings.LastIndex(text, start)
 	if at < 0 {

@@ -45,7 +45,6 @@ func general() olmes.Template {
 	form := olmes.Form{Prefix: "Question: ", Cue: "\nAnswer:"}
 	return olmes.Template{
 		Separator:     "\n\n",
-		PassageEnd:    "\n",
 		CF:            form,
 		MCF:           form,
 		Labels:        "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
@@ -83,6 +82,7 @@ func arc(name, config string, test, validation int, n olmes.Normalization, fewSh
 
 func boolq() Task {
 	tpl := general()
+	tpl.PassageEnd = "\n"
 	tpl.CF.Suffix, tpl.MCF.Suffix = "?", "?"
 	return Task{
 		Name: "boolq", Split: "validation", Size: 3270, Sample: sampleSize,
