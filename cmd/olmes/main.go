@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"olmes/artifact"
 	"olmes/record"
 	"olmes/run"
 )
@@ -66,9 +67,8 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if code != exitInterrupted || !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(stderr, "olmes: "+record.Redact(err.Error()))
 	}
-	var h interface{ Hint() string }
-	if errors.As(err, &h) && h.Hint() != "" {
-		fmt.Fprintln(stderr, "hint: "+record.Redact(h.Hint()))
+	if hint := artifact.Hint(err); hint != "" {
+		fmt.Fprintln(stderr, "hint: "+record.Redact(hint))
 	}
 	return code
 }
