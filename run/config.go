@@ -75,6 +75,9 @@ func (c Config) Resolved() (Config, error) {
 			return c, err
 		}
 	}
+	if _, err := task.Select(c.Tasks); err != nil {
+		return c, &UsageError{err}
+	}
 	switch {
 	case c.Limit < 0 || c.LimitPerSubject < 0:
 		return c, usage("a limit is negative; give the number of instances, or leave it out for all")

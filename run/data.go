@@ -89,7 +89,7 @@ func (c Config) evaluate(all []chosen) {
 // openSource opens where the rows come from.
 func openSource(ctx context.Context, c Config, env Env) (task.Source, func(), error) {
 	if c.Source == "hf" {
-		hub := artifact.NewHub(env.Store)
+		hub := env.hub()
 		open := func(ctx context.Context, repo, rev, file string) (string, error) {
 			return hub.Download(ctx, "dataset", repo, rev, file)
 		}

@@ -24,6 +24,8 @@ type Env struct {
 	// Start starts an engine for the setup; nil starts the embedded llama.cpp
 	// in a child process. Tests put engines with known answers here.
 	Start func(ctx context.Context, s Setup) (engine.Engine, error)
+
+	refresh bool // the hub's revisions are looked up again
 }
 
 func (e Env) reporter() Reporter {
@@ -31,6 +33,13 @@ func (e Env) reporter() Reporter {
 		return Silent{}
 	}
 	return e.Reporter
+}
+
+// hub returns the hub client of the environment's variables.
+func (e Env) hub() *artifact.Hub {
+	h := artifact.NewHub(e.Store)
+	h.Refresh = e.refresh
+	return h
 }
 
 // fetch runs one download with its progress shown.

@@ -135,16 +135,8 @@ func DryRun(ctx context.Context, c Config, env Env) (Plan, error) {
 // prepare opens everything and renders, encodes and cuts every request. On
 // success the run's engine is to be closed.
 func prepare(ctx context.Context, c Config, env Env) (*Run, record.Identity, error) {
-	c, err := c.Resolved()
+	r, all, err := start(ctx, c, env)
 	if err != nil {
-		return nil, record.Identity{}, err
-	}
-	all, err := choose(ctx, c, env)
-	if err != nil {
-		return nil, record.Identity{}, err
-	}
-	r := &Run{config: c, env: env}
-	if err := r.open(ctx); err != nil {
 		return nil, record.Identity{}, err
 	}
 	if err := r.encode(ctx, all); err != nil {

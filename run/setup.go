@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"olmes/artifact"
 	"olmes/engine"
 	"olmes/engine/llamacpp"
 	"olmes/engine/llamacpp/library"
@@ -39,13 +38,32 @@ func (s Setup) precision() string {
 // minWindow is the least context a model must have to be asked anything.
 const minWindow = 16
 
-// open resolves model, library, weights and plan and starts the engine.
-func (r *Run) open(ctx context.Context) error {
-	m, err := r.resolveModel(ctx)
+// start resolves everything that c names, the model first (a mistake in its name
+// is found before any data is fetched), and starts the engine. On success the
+// run's engine is to be closed.
+func start(ctx context.Context, c Config, env Env) (*Run, []chosen, error) {
+	c, err := c.Resolved()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	r.setup = Setup{Model: m, Threads: r.config.Threads, GPULayers: r.config.GPULayers}
+	r := &Run{config: c, env: env}
+	r.setup = Setup{Threads: c.Threads, GPULayers: c.GPULayers}
+	if r.setup.Model, err = r.resolveModel(ctx); err != nil {
+		return nil, nil, err
+	}
+	all, err := choose(ctx, c, env)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := r.open(ctx); err != nil {
+		return nil, nil, err
+	}
+	return r, all, nil
+}
+
+// open resolves library, weights and plan and starts the engine.
+func (r *Run) open(ctx context.Context) (err error) {
+	m := r.setup.Model
 	if r.setup.Library, err = openLibrary(ctx, r.config, r.env); err != nil {
 		return err
 	}
@@ -61,11 +79,11 @@ func (r *Run) open(ctx context.Context) error {
 		r.setup.Plan.ChunkTokens = r.config.ChunkTokens
 	}
 	phase := r.env.reporter().Phase("load "+m.Name, "", 0)
-	start := r.env.Start
-	if start == nil {
-		start = startEngine
+	launch := r.env.Start
+	if launch == nil {
+		launch = startEngine
 	}
-	if r.engine, err = start(ctx, r.setup); err != nil {
+	if r.engine, err = launch(ctx, r.setup); err != nil {
 		phase.Done("failed")
 		return fmt.Errorf("load %s: %w", m.Label(), err)
 	}
@@ -122,7 +140,7 @@ func (r *Run) resolveModel(ctx context.Context) (model.Model, error) {
 		m, err = model.Resolve(ctx, r.env.Store, r.config.Model, model.Options{
 			AcceptLicense: r.config.AcceptLicense,
 			Notice:        r.env.reporter().Note,
-			Hub:           artifact.NewHub(r.env.Store),
+			Hub:           r.env.hub(),
 		})
 		return "", err
 	})
@@ -204,18 +222,12 @@ type Prepared struct {
 }
 
 // Prepare fetches, checks and expands everything that a run of c needs, so that
-// the run itself opens no socket.
+// the run itself opens no socket. The hub's branches are looked up again; a run
+// takes them as they were last prepared.
 func Prepare(ctx context.Context, c Config, env Env) (Prepared, error) {
-	c, err := c.Resolved()
+	env.refresh = true
+	r, all, err := start(ctx, c, env)
 	if err != nil {
-		return Prepared{}, err
-	}
-	all, err := choose(ctx, c, env)
-	if err != nil {
-		return Prepared{}, err
-	}
-	r := &Run{config: c, env: env}
-	if err := r.open(ctx); err != nil {
 		return Prepared{}, err
 	}
 	if err := r.engine.Close(); err != nil {
