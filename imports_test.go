@@ -21,12 +21,13 @@ var layers = []struct {
 	{"olmes/pyrandom", ""},
 	{"olmes/stat", ""},
 	{"olmes/trie", ""},
+	{"olmes/spelling", ""},
 	{"olmes/artifact", ""},
 	{"olmes/dataset", "olmes/artifact"},
 	{"olmes/prompt", "olmes"},
-	{"olmes/task", "olmes olmes/pyrandom olmes/artifact olmes/dataset olmes/prompt"},
+	{"olmes/task", "olmes olmes/pyrandom olmes/spelling olmes/artifact olmes/dataset olmes/prompt"},
 	{"olmes/model/gguf", ""},
-	{"olmes/model", "olmes/artifact olmes/model/gguf"},
+	{"olmes/model", "olmes/spelling olmes/artifact olmes/model/gguf"},
 	{"olmes/model/modeltest", "olmes/model olmes/model/gguf"},
 	{"olmes/engine", "olmes olmes/trie"},
 	{"olmes/engine/wire", "olmes/trie olmes/engine"},
@@ -56,7 +57,7 @@ func TestImportDirection(t *testing.T) {
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
-	pure := []string{"olmes", "olmes/pyrandom", "olmes/stat", "olmes/trie", "olmes/prompt", "olmes/score"}
+	pure := []string{"olmes", "olmes/pyrandom", "olmes/stat", "olmes/trie", "olmes/spelling", "olmes/prompt", "olmes/score"}
 	impure := []string{"os", "net", "net/http", "time", "os/exec", "io/fs", "syscall"}
 	seen := map[string]bool{}
 	dec := json.NewDecoder(strings.NewReader(string(out)))

@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	"olmes/artifact"
+	"olmes/spelling"
 )
 
 // Model is one model's files and what they say.
@@ -174,35 +175,14 @@ func names() string {
 
 // nearest returns the registered name that ref may have meant, or "".
 func nearest(ref string) string {
-	best, bestDistance := "", max(3, len(ref)/3)
+	var list []string
 	for _, r := range Registered() {
-		if d := distance(strings.ToLower(ref), r.Name); d < bestDistance || len(ref) >= 4 && strings.HasPrefix(r.Name, strings.ToLower(ref)) {
-			best, bestDistance = r.Name, d
-		}
+		list = append(list, r.Name)
 	}
-	return best
-}
-
-// distance is the number of insertions, deletions and substitutions of bytes
-// that turn a into b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	if at, distance := spelling.Nearest(ref, list); distance < max(3, len(ref)/3) {
+		return list[at]
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return ""
 }
 
 // missingParts reports which files of a split model are absent.

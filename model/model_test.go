@@ -78,6 +78,7 @@ func TestResolveErrors(t *testing.T) {
 	empty[4] = 3
 	for _, tt := range []struct{ ref, text, hint string }{
 		{"smollm2-135m", "neither", "did you mean smollm2-135m-instruct?"},
+		{"smollm2", "neither", "did you mean smollm2-135m-instruct?"},
 		{"gemma-3-270", "neither", "did you mean gemma-3-270m?"},
 		{"Smollm-135M-instruct", "neither", "did you mean smollm2-135m-instruct?"},
 		{"something-else", "neither", "registered names are smollm2-135m-instruct, gemma-3-270m"},

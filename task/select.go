@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"olmes"
+	"olmes/spelling"
 )
 
 // Selection is a task and the formulations in which it was asked for.
@@ -127,42 +128,18 @@ func (e *UnknownError) Error() string {
 // Hint says what the user can do.
 func (e *UnknownError) Hint() string { return "\"olmes tasks\" lists all names" }
 
-// nearest returns the name with the fewest edits from name. Case and the
-// difference between hyphen and underscore do not count.
+// nearest returns the task or suite that name may have meant.
 func nearest(name string) string {
-	plain := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "-", "_") }
-	best, fewest := "", -1
-	try := func(candidate string) {
-		// An mmlu subject may be named without its group.
-		for _, form := range []string{candidate, strings.TrimPrefix(candidate, "mmlu_")} {
-			if d := edits(plain(name), form); fewest < 0 || d < fewest {
-				best, fewest = candidate, d
-			}
-		}
-	}
-	for _, s := range Suites() {
-		try(s)
-	}
+	list := Suites()
 	for _, t := range table() {
-		try(t.Name)
+		list = append(list, t.Name)
 	}
-	return best
-}
-
-// edits returns the Levenshtein distance of two names, in bytes.
-func edits(a, b string) int {
-	row := All(len(b) + 1)
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+	typed := slices.Clone(list)
+	for _, t := range table() {
+		if t.Group != "" { // a subject may be named without its group
+			list, typed = append(list, t.Name), append(typed, t.Subject)
 		}
 	}
-	return row[len(b)]
+	at, _ := spelling.Nearest(name, typed)
+	return list[at]
 }

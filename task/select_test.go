@@ -47,6 +47,7 @@ func TestSelect(t *testing.T) {
 func TestSelectErrors(t *testing.T) {
 	for spec, want := range map[string]string{
 		"arc_esay":                `did you mean "arc_easy"?`,
+		"arc":                     `did you mean "arc_easy"?`,
 		"ARC-Easy":                `did you mean "arc_easy"?`,
 		"commonsense_qa":          `did you mean`,
 		"hella_swag":              `did you mean "hellaswag"?`,
