@@ -25,7 +25,7 @@ func Verification(w io.Writer, v *record.Report) error {
 	case v.Compliant():
 		b.WriteString("compliant: every digest and metric is right, and nothing deviates from the standard\n")
 	default:
-		b.WriteString("off-standard: every digest and metric is right\n")
+		b.WriteString("sound but off-standard: every digest and metric is right; what deviates from the standard is listed above\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
