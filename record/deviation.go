@@ -11,11 +11,11 @@ import (
 
 // Deviation is one way in which a run differs from the standard.
 type Deviation struct {
-	Code string // stable name of the kind, as "quantized"
-	Text string // one line for people
+	Code string `json:"code"` // stable name of the kind, as "quantized"
+	Text string `json:"text"` // one line for people
 	// OffStandard says that the results are not what the standard gives. The
 	// other kinds are footnotes, which belong beside the numbers.
-	OffStandard bool
+	OffStandard bool `json:"off_standard"`
 }
 
 // StandardWindow is the context the standard gives every model that has as

@@ -19,7 +19,6 @@ type Options struct {
 	Dir     string // folder of the record; "" is Env.Runs/ID
 	Resume  bool   // go on with an interrupted run
 	NoReuse bool   // score chunks that a finished run holds again
-	DryRun  bool   // stop before anything is computed
 }
 
 // Outcome is where a finished run lies and how complete it is.

@@ -29,40 +29,44 @@ const (
 // Task is one task of the standard, or one subject of mmlu. It is a value;
 // changing one changes no other.
 type Task struct {
-	Name          string              // "arc_easy", "mmlu_anatomy"
-	Group         string              // "mmlu" for its subjects, "" else
-	Subject       string              // "anatomy", "" where Group is
-	Split         string              // evaluated by the standard
-	Size          int                 // instances in that split
-	Sample        int                 // instances evaluated where the split is subsampled, 0 where all are
-	Splits        []Split             // that have right answers, the standard's first
-	FewShot       []string            // pointers to the five examples in FewShotSplit, in order
-	FewShotSplit  string              // "train"; for mmlu "dev"
-	Normalization olmes.Normalization // the standard's for CF
-	PMI           bool                // whether the unconditional requests are scored by default
-	Template      olmes.Template      //
-	Hub           Hub                 // where the dataset's own files are
-	Why           Why                 //
+	Name          string              `json:"name"`              // "arc_easy", "mmlu_anatomy"
+	Group         string              `json:"group,omitempty"`   // "mmlu" for its subjects, "" else
+	Subject       string              `json:"subject,omitempty"` // "anatomy", "" where Group is
+	Split         string              `json:"split"`             // evaluated by the standard
+	Size          int                 `json:"size"`              // instances in that split
+	Sample        int                 `json:"sample,omitempty"`  // instances evaluated where the split is subsampled, 0 where all are
+	Splits        []Split             `json:"splits"`            // that have right answers, the standard's first
+	FewShot       []string            `json:"few_shot"`          // pointers to the five examples in FewShotSplit, in order
+	FewShotSplit  string              `json:"few_shot_split"`    // "train"; for mmlu "dev"
+	Normalization olmes.Normalization `json:"normalization"`     // the standard's for CF
+	PMI           bool                `json:"pmi"`               // whether the unconditional requests are scored by default
+	Template      olmes.Template      `json:"template"`          //
+	Hub           Hub                 `json:"hub"`               // where the dataset's own files are
+	Why           Why                 `json:"why"`               //
 
 	layout layout
 }
 
 // Split is a part of a dataset.
 type Split struct {
-	Name string // "test", "validation"
-	Size int    // instances
+	Name string `json:"name"` // "test", "validation"
+	Size int    `json:"size"` // instances
 }
 
 // Hub says where a dataset lies on the Hugging Face Hub.
 type Hub struct {
-	Repo     string // "allenai/ai2_arc"
-	Revision string // a commit, or the hub's branch of converted files
-	File     string // path of a split's Parquet file, with {split} in its place
+	Repo     string `json:"repo"`     // "allenai/ai2_arc"
+	Revision string `json:"revision"` // a commit, or the hub's branch of converted files
+	File     string `json:"file"`     // path of a split's Parquet file, with {split} in its place
 }
 
 // Why gives the reason for each choice of a task, in a sentence or two.
 type Why struct {
-	Split, Sampling, FewShot, Template, Normalization string
+	Split         string `json:"split"`
+	Sampling      string `json:"sampling"`
+	FewShot       string `json:"few_shot"`
+	Template      string `json:"template"`
+	Normalization string `json:"normalization"`
 }
 
 // Tasks returns the tasks in the order of the standard's table, mmlu's 57

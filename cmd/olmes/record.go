@@ -59,13 +59,7 @@ type runSummary struct {
 	Metrics    any                `json:"metrics"`
 	Tokens     record.Tokens      `json:"tokens"`
 	Wall       float64            `json:"wall_seconds"`
-	Deviations []deviationSummary `json:"deviations"`
-}
-
-type deviationSummary struct {
-	Code        string `json:"code"`
-	Text        string `json:"text"`
-	OffStandard bool   `json:"off_standard"`
+	Deviations []record.Deviation `json:"deviations"`
 }
 
 // printRun prints a complete run as tables or JSON.
@@ -77,16 +71,16 @@ func (a *app) printRun(rec *record.Record, asJSON bool) error {
 	if err != nil {
 		return coded(err)
 	}
-	s := runSummary{ID: rec.ID, Dir: rec.Dir, Identity: rec.Identity, Metrics: m, Tokens: rec.Provenance.Tokens, Wall: rec.Provenance.WallSeconds, Deviations: summarize(record.Deviations(rec.Identity, &m))}
+	s := runSummary{ID: rec.ID, Dir: rec.Dir, Identity: rec.Identity, Metrics: m, Tokens: rec.Provenance.Tokens, Wall: rec.Provenance.WallSeconds, Deviations: notNil(record.Deviations(rec.Identity, &m))}
 	return a.printJSON(s)
 }
 
-func summarize(all []record.Deviation) []deviationSummary {
-	out := make([]deviationSummary, len(all))
-	for i, d := range all {
-		out[i] = deviationSummary(d)
+// notNil makes an empty list print as [] and not as null.
+func notNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
 	}
-	return out
+	return list
 }
 
 func (a *app) showCommand() *cobra.Command {
@@ -168,12 +162,12 @@ type verificationSummary struct {
 	Complete    bool               `json:"complete"`
 	Predictions int                `json:"predictions"`
 	Damage      []string           `json:"damage"`
-	Deviations  []deviationSummary `json:"deviations"`
+	Deviations  []record.Deviation `json:"deviations"`
 	Compliant   bool               `json:"compliant"`
 }
 
 func verification(v *record.Report) verificationSummary {
-	s := verificationSummary{ID: v.ID, Dir: v.Dir, Complete: v.Complete, Predictions: v.Predictions, Damage: []string{}, Deviations: summarize(v.Deviations), Compliant: v.Compliant()}
+	s := verificationSummary{ID: v.ID, Dir: v.Dir, Complete: v.Complete, Predictions: v.Predictions, Damage: []string{}, Deviations: notNil(v.Deviations), Compliant: v.Compliant()}
 	for _, d := range v.Damage {
 		s.Damage = append(s.Damage, d.String())
 	}

@@ -34,7 +34,8 @@ func (a *app) requestsCommand() *cobra.Command {
 		Long: `Requests prints the requests of tasks exactly as a model would get them, one JSON
 object a line, in evaluation order. doc_id is the instance's position in its
 split's file. It needs no model.`,
-		Args: cobra.MinimumNArgs(1),
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: cobra.FixedCompletions(taskNames(), cobra.ShellCompDirectiveNoFileComp),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.Tasks = args
 			store, err := a.store()

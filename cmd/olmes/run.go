@@ -17,7 +17,7 @@ func (a *app) runCommand() *cobra.Command {
 	var c run.Config
 	var o run.Options
 	var file string
-	var asJSON bool
+	var asJSON, dryRun bool
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "evaluate a model and seal a record of it",
@@ -46,7 +46,7 @@ Ctrl-C stops a run after its current chunk's last batch; --resume goes on with i
 				return err
 			}
 			env := run.Env{Store: store, Reporter: a.reporter(), Runs: a.runs, Command: os.Args}
-			if o.DryRun {
+			if dryRun {
 				plan, err := run.DryRun(cmd.Context(), c, env)
 				if err != nil {
 					return err
@@ -76,14 +76,14 @@ Ctrl-C stops a run after its current chunk's last batch; --resume goes on with i
 	modelFlags(cmd, &c)
 	dataFlags(cmd, &c)
 	f := cmd.Flags()
-	f.StringSliceVarP(&c.Tasks, "tasks", "t", nil, "tasks and suites, comma-separated (default olmes: all ten)")
+	tasksFlag(cmd, &c.Tasks, "olmes: all ten")
 	f.StringVar(&c.Formulation, "formulation", "", "cf, mcf or both (default both)")
 	f.StringVar(&c.Normalizations, "normalizations", "", "standard (default), or all: pmi for every cf task too")
 	f.StringVarP(&file, "file", "f", "", "read settings from a YAML `file`; flags go before it")
 	f.StringVarP(&o.Dir, "output", "o", "", "folder of the record (default RUNS/ID)")
 	f.BoolVar(&o.Resume, "resume", false, "go on with an interrupted run")
 	f.BoolVar(&o.NoReuse, "no-reuse", false, "score everything again, even what a finished run of the same model and plan holds")
-	f.BoolVar(&o.DryRun, "dry-run", false, "print what would be computed, and compute nothing")
+	f.BoolVar(&dryRun, "dry-run", false, "print what would be computed, and compute nothing")
 	f.BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
 }

@@ -18,10 +18,8 @@ func (a *app) tasksCommand() *cobra.Command {
 		Short: "list the standard's tasks and suites, or explain one",
 		Long: `Tasks lists the ten tasks and the suites. With a name it shows every choice the
 standard makes for that task, and why.`,
-		Args: cobra.MaximumNArgs(1),
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return taskNames(), cobra.ShellCompDirectiveNoFileComp
-		},
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: cobra.FixedCompletions(taskNames(), cobra.ShellCompDirectiveNoFileComp),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				if asJSON {
@@ -33,19 +31,15 @@ standard makes for that task, and why.`,
 			if err != nil {
 				return &run.UsageError{Err: err}
 			}
-			if asJSON {
-				all := make([]task.Task, len(selections))
-				for i, s := range selections {
-					all[i] = s.Task
-				}
-				return a.printJSON(all)
-			}
-			if len(selections) == 1 {
-				return report.Task(a.stdout, selections[0].Task)
-			}
 			all := make([]task.Task, len(selections))
 			for i, s := range selections {
 				all[i] = s.Task
+			}
+			if asJSON {
+				return a.printJSON(all)
+			}
+			if len(all) == 1 {
+				return report.Task(a.stdout, all[0])
 			}
 			if err := report.Tasks(a.stdout, all); err != nil {
 				return err
@@ -78,6 +72,14 @@ func taskNames() []string {
 		names = append(names, t.Name)
 	}
 	return names
+}
+
+// tasksFlag adds the flag that selects tasks.
+func tasksFlag(cmd *cobra.Command, tasks *[]string, byDefault string) {
+	cmd.Flags().StringSliceVarP(tasks, "tasks", "t", nil, "tasks and suites, comma-separated (default "+byDefault+")")
+	if err := cmd.RegisterFlagCompletionFunc("tasks", completeTasks); err != nil {
+		panic(err) // the flag was added in the line above
+	}
 }
 
 // completeTasks completes the last of a comma-separated list of tasks.

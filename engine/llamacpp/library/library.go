@@ -60,11 +60,11 @@ func Variants() []Variant { return []Variant{CPU, Native, CUDA, Vulkan} }
 
 // Library is an installed and verified library.
 type Library struct {
-	Variant Variant
-	Version string
-	Dir     string // absolute
-	Source  string // "npm:@node-llama-cpp/linux-x64@3.22.1", "pypi:llama-cpp-python==0.3.36"
-	SHA256  string // hex, of a line "<sha256>  <name>\n" for each file, sorted by name
+	Variant Variant `json:"variant"`
+	Version string  `json:"version"`
+	Dir     string  `json:"dir"`    // absolute
+	Source  string  `json:"source"` // "npm:@node-llama-cpp/linux-x64@3.22.1", "pypi:llama-cpp-python==0.3.36"
+	SHA256  string  `json:"sha256"` // hex, of a line "<sha256>  <name>\n" for each file, sorted by name
 }
 
 // manifest is what manifest.json holds.
@@ -237,11 +237,11 @@ func seal(dir string, m manifest) error {
 
 // Status is one variant as `olmes engine list` shows it.
 type Status struct {
-	Variant   Variant
-	Installed bool
-	Library   Library // where installed and sound
-	Best      bool    // Best takes this one
-	Problem   string  // why it cannot be used or installed here; ""
+	Variant   Variant `json:"variant"`
+	Installed bool    `json:"installed"`
+	Library   Library `json:"library,omitzero"`  // where installed and sound
+	Best      bool    `json:"best"`              // Best takes this one
+	Problem   string  `json:"problem,omitempty"` // why it cannot be used or installed here; ""
 }
 
 // List tells of every variant.
