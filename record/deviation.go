@@ -115,7 +115,11 @@ func (u unit) deviations(id Identity, add adder) {
 		if first.StandardSplit == "" {
 			add(true, "task", "%s is not a task of the standard", u.name)
 		} else {
-			add(true, "split", "%s: split %s instead of the standard's %s", u.name, first.Split, first.StandardSplit)
+			part := ""
+			if strings.HasPrefix(first.Selection, "limit") {
+				part = ", " + first.Selection
+			}
+			add(true, "split", "%s: split %s%s instead of the standard's %s", u.name, first.Split, part, first.StandardSplit)
 		}
 	} else if n, want, ok := u.instances(); !ok && n < want {
 		add(true, "subset", "%s: %d of the standard's %d instances", u.name, n, want)

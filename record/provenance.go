@@ -48,7 +48,9 @@ type Environment struct {
 	Accelerator   string `json:"accelerator,omitempty"`
 	Engine        string `json:"engine,omitempty"`
 	EngineVersion string `json:"engine_version,omitempty"`
-	EngineVariant string `json:"engine_variant,omitempty"`
+	EngineVariant string `json:"engine_variant,omitempty"` // as the engine names what it computes with: "cpu", "cpu-zen4", a GPU kind
+	Library       string `json:"library,omitempty"`        // which of the engine's libraries was loaded, as "native"
+	LibrarySource string `json:"library_source,omitempty"` // where it is from, as "pypi:llama-cpp-python==0.3.36"
 	LibrarySHA256 string `json:"library_sha256,omitempty"`
 	System        string `json:"system,omitempty"` // the engine's own account of its build and CPU features
 	Go            string `json:"go,omitempty"`

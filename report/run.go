@@ -50,6 +50,9 @@ func head(b *strings.Builder, rec *record.Record) {
 		fmt.Fprintf(b, ", licence %s", id.Model.License)
 	}
 	fmt.Fprintf(b, "\nengine %s %s %s", id.Engine.Name, id.Engine.Version, id.Engine.Variant)
+	if envs := rec.Provenance.Environments; len(envs) > 0 && envs[len(envs)-1].Library != "" {
+		fmt.Fprintf(b, ", %s library", envs[len(envs)-1].Library)
+	}
 	if id.Precision.Exact {
 		b.WriteString(", exact")
 	}

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"olmes"
-	"olmes/engine"
 	"olmes/prompt"
 	"olmes/record"
 	"olmes/task"
@@ -148,10 +147,12 @@ func (r *Run) normalizations() []olmes.Normalization {
 }
 
 // environment describes this machine and engine.
-func environment(d engine.Description) record.Environment {
+func (r *Run) environment() record.Environment {
+	d, lib := r.description, r.setup.Library
 	return record.Environment{
 		OS: runtime.GOOS + "/" + runtime.GOARCH, CPU: cpuModel(), Cores: runtime.NumCPU(), Threads: d.Threads,
-		Engine: d.Engine, EngineVersion: d.Version, EngineVariant: d.Variant, LibrarySHA256: d.LibrarySHA256, System: d.System,
+		Engine: d.Engine, EngineVersion: d.Version, EngineVariant: d.Variant, System: d.System,
+		Library: string(lib.Variant), LibrarySource: lib.Source, LibrarySHA256: d.LibrarySHA256,
 		Go: runtime.Version(), Product: Version, Revision: revision(),
 	}
 }

@@ -73,18 +73,12 @@ func scoreReference(t *testing.T, ref reference, c Config) map[olmes.Key]olmes.P
 	env := testEnv(t)
 	var docs map[string][]int
 	c.Tasks, docs = ref.docs()
-	c, err := c.Resolved()
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := choose(t.Context(), c, env)
+	r, all, err := start(t.Context(), c, env)
 	fetched(t, err)
+	defer r.engine.Close()
 	for i := range all {
 		all[i].evaluated = docs[all[i].task.Name]
 	}
-	r := &Run{config: c, env: env}
-	fetched(t, r.open(t.Context()))
-	defer r.engine.Close()
 	if r.setup.Model.SHA256 != ref.Meta.ModelSHA256 {
 		t.Fatalf("the reference is of model %s, this is %s", ref.Meta.ModelSHA256, r.setup.Model.SHA256)
 	}
@@ -95,7 +89,7 @@ func scoreReference(t *testing.T, ref reference, c Config) map[olmes.Key]olmes.P
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := record.Create(filepath.Join(t.TempDir(), "record"), id, record.Provenance{Environments: []record.Environment{environment(r.description)}})
+	w, err := record.Create(filepath.Join(t.TempDir(), "record"), id, record.Provenance{Environments: []record.Environment{r.environment()}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,14 +50,8 @@ func TestPrefixesReal(t *testing.T) {
 	for _, name := range []string{"smollm2-135m-instruct", "gemma-3-270m"} {
 		t.Run(name, func(t *testing.T) {
 			env := testEnv(t)
-			c, err := Config{Model: name, AcceptLicense: []string{"gemma"}, Weights: "as-is", Limit: 25}.Resolved()
-			if err != nil {
-				t.Fatal(err)
-			}
-			all, err := choose(t.Context(), c, env)
+			r, all, err := start(t.Context(), Config{Model: name, AcceptLicense: []string{"gemma"}, Weights: "as-is", Limit: 25}, env)
 			fetched(t, err)
-			r := &Run{config: c, env: env}
-			fetched(t, r.open(t.Context()))
 			defer r.engine.Close()
 			requests, fast := 0, 0
 			for _, ch := range all {

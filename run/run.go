@@ -183,7 +183,6 @@ func (r *Run) encode(ctx context.Context, all []chosen) error {
 
 // openRecord creates the record's folder or takes up an interrupted one.
 func (r *Run) openRecord(dir string, id record.Identity, prov record.Provenance, o Options) (*record.Writer, map[string]record.ChunkScores, error) {
-	env := environment(r.description)
 	w, err := record.Create(dir, id, prov)
 	finished := map[string]record.ChunkScores{}
 	if errors.Is(err, record.ErrExists) {
@@ -195,7 +194,7 @@ func (r *Run) openRecord(dir string, id record.Identity, prov record.Provenance,
 	if err != nil {
 		return nil, nil, err
 	}
-	r.currentEnv, err = w.Environment(env)
+	r.currentEnv, err = w.Environment(r.environment())
 	if err != nil {
 		w.Close()
 		return nil, nil, err

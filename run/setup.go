@@ -92,7 +92,8 @@ func (r *Run) open(ctx context.Context) (err error) {
 		phase.Done("failed")
 		return err
 	}
-	phase.Done(fmt.Sprintf("%s %s, %d threads", r.description.Engine, r.description.Variant, r.description.Threads))
+	d := r.description
+	phase.Done(fmt.Sprintf("%s %s, %s library, threads: %d", d.Engine, d.Variant, r.setup.Library.Variant, d.Threads))
 	return nil
 }
 
