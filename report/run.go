@@ -92,10 +92,12 @@ func Deviations(b *strings.Builder, all []record.Deviation) {
 }
 
 // Details prints every normalization and both formulations of a run, a row per
-// task and formulation, with bootstrap intervals of the better of two.
+// task and formulation. The row of the cf form also has the paired difference
+// of the two formulations with its standard error, and the bootstrap interval of
+// the better one; both are in percent.
 func Details(w io.Writer, m score.Metrics) error {
-	t := table{header: []string{"task", "n", "form", "none", "token", "character", "pmi", "ties", "cut", "95% of better"}}
-	row := func(name string, n int, f olmes.Formulation, acc map[olmes.Normalization]score.Estimate, ties, cut int, iv string) {
+	t := table{header: []string{"task", "n", "form", "none", "token", "character", "pmi", "ties", "cut", "MCF − CF", "95% of better"}}
+	row := func(name string, n int, f olmes.Formulation, acc map[olmes.Normalization]score.Estimate, ties, cut int, s *score.Score) {
 		cells := []string{name, fmt.Sprint(n), string(f)}
 		for _, norm := range olmes.Normalizations() {
 			cell := "-"
@@ -104,7 +106,11 @@ func Details(w io.Writer, m score.Metrics) error {
 			}
 			cells = append(cells, cell)
 		}
-		t.add(append(cells, fmt.Sprint(ties), fmt.Sprint(cut), iv))
+		cells = append(cells, fmt.Sprint(ties), fmt.Sprint(cut), "", "")
+		if s != nil && f == olmes.CF {
+			cells[len(cells)-2], cells[len(cells)-1] = difference(s.Difference), interval(s.Interval)
+		}
+		t.add(cells)
 	}
 	for _, g := range m.Groups {
 		for _, form := range []olmes.Formulation{olmes.CF, olmes.MCF} {
@@ -112,36 +118,36 @@ func Details(w io.Writer, m score.Metrics) error {
 			if !ok {
 				continue
 			}
-			iv := ""
-			if g.Score != nil {
-				iv = interval(g.Score.Interval)
-			}
 			n := 0
 			for _, e := range gf.Micro {
 				n = e.N
 			}
-			for _, mean := range []struct {
-				name string
-				of   map[olmes.Normalization]score.Estimate
-			}{{"macro", gf.Macro}, {"micro", gf.Micro}} {
-				row(g.Group+" "+mean.name, n, form, mean.of, gf.Ties.Instances, gf.Truncated.Requests, iv)
-				iv = ""
-			}
+			row(g.Group+" macro", n, form, gf.Macro, gf.Ties.Instances, gf.Truncated.Requests, g.Score)
+			row(g.Group+" micro", n, form, gf.Micro, gf.Ties.Instances, gf.Truncated.Requests, nil)
 		}
 	}
 	for _, task := range m.Tasks {
 		for _, form := range []olmes.Formulation{olmes.CF, olmes.MCF} {
-			f, ok := task.Formulations[form]
-			if !ok {
-				continue
+			if f, ok := task.Formulations[form]; ok {
+				row(task.Task, f.Instances, form, f.Accuracy, f.Ties.Instances, f.Truncated.Requests, task.Score)
 			}
-			iv := ""
-			if task.Score != nil && form == olmes.CF {
-				iv = interval(task.Score.Interval)
-			}
-			row(task.Task, f.Instances, form, f.Accuracy, f.Ties.Instances, f.Truncated.Requests, iv)
 		}
 	}
-	_, err := t.writeTo(w)
+	_, err := io.WriteString(w, t.text()+"ties: instances with equal answers; cut: requests cut to fit the context; "+near+" the two forms are too close to tell which is better.\n")
 	return err
+}
+
+// near marks a difference of the formulations that is within its noise.
+const near = "≈"
+
+// difference formats the paired difference of the formulations.
+func difference(d *score.Difference) string {
+	if d == nil {
+		return "-"
+	}
+	mark := " "
+	if d.NearNoise {
+		mark = near
+	}
+	return fmt.Sprintf("%+.1f ± %s%s", 100*d.Value, percent(d.SE), mark)
 }

@@ -46,10 +46,12 @@ func Scores(w io.Writer, m score.Metrics) error {
 	if _, err := t.writeTo(w); err != nil {
 		return fmt.Errorf("write table: %w", err)
 	}
+	legend := "All in percent; ± is one standard error."
 	if strings.Contains(t.text(), dagger) {
-		if _, err := fmt.Fprintf(w, "%s the multiple-choice formulation gave the score. ± is one standard error. All in percent.\n", dagger); err != nil {
-			return fmt.Errorf("write table: %w", err)
-		}
+		legend += " " + dagger + " the multiple-choice formulation gave the score."
+	}
+	if _, err := fmt.Fprintln(w, legend); err != nil {
+		return fmt.Errorf("write table: %w", err)
 	}
 	return nil
 }
