@@ -190,6 +190,8 @@ func (r *Run) openRecord(dir string, id record.Identity, prov record.Provenance,
 			return nil, nil, &exists{dir: dir, err: err}
 		}
 		w, finished, err = record.Resume(dir, id)
+	} else if err == nil && o.Resume {
+		r.env.reporter().Note(fmt.Sprintf("no interrupted run of these settings is in %s; a new one starts", dir))
 	}
 	if err != nil {
 		return nil, nil, err

@@ -30,7 +30,7 @@ MODEL is a registered name (smollm2-135m-instruct, gemma-3-270m), the path of a
 TASK is a task (arc_easy, mmlu_anatomy), mmlu, or a suite (olmes), with :cf or :mcf
 for one formulation; AI2's spelling works too (arc_easy:rc::olmes, mmlu::olmes).
 
-Ctrl-C stops a run after its current chunk's last batch; --resume goes on with it.`,
+Ctrl-C stops a run after its current batch; the same command with --resume goes on.`,
 		Example: `  olmes run --limit 20
   olmes run -m gemma-3-270m --accept-license gemma -t arc_easy,boolq
   olmes run -m ./model.gguf -t mmlu:mcf -o runs/mine`,
@@ -81,7 +81,7 @@ Ctrl-C stops a run after its current chunk's last batch; --resume goes on with i
 	f.StringVar(&c.Normalizations, "normalizations", "", "standard (default), or all: pmi for every cf task too")
 	f.StringVarP(&file, "file", "f", "", "read settings from a YAML `file`; flags go before it")
 	f.StringVarP(&o.Dir, "output", "o", "", "folder of the record (default RUNS/ID)")
-	f.BoolVar(&o.Resume, "resume", false, "go on with an interrupted run")
+	f.BoolVar(&o.Resume, "resume", false, "go on with an interrupted run of the same settings")
 	f.BoolVar(&o.NoReuse, "no-reuse", false, "score everything again, even what a finished run of the same model and plan holds")
 	f.BoolVar(&dryRun, "dry-run", false, "print what would be computed, and compute nothing")
 	f.BoolVar(&asJSON, "json", false, "print the result as JSON")
