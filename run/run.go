@@ -87,7 +87,7 @@ func Do(ctx context.Context, c Config, o Options, env Env) (Outcome, error) {
 	}
 	if err := r.score(ctx, w, finished); err != nil {
 		if ctx.Err() != nil {
-			return Outcome{}, fmt.Errorf("%w; what is finished is kept in %s, go on with --resume", err, dir)
+			return Outcome{}, &hinted{err, fmt.Sprintf("what is finished is kept in %s; the same command with --resume goes on", dir)}
 		}
 		return Outcome{}, err
 	}
@@ -187,7 +187,7 @@ func (r *Run) openRecord(dir string, id record.Identity, prov record.Provenance,
 	finished := map[string]record.ChunkScores{}
 	if errors.Is(err, record.ErrExists) {
 		if !o.Resume {
-			return nil, nil, &exists{dir: dir, err: err}
+			return nil, nil, &hinted{err, "go on with --resume, or choose another folder with -o"}
 		}
 		w, finished, err = record.Resume(dir, id)
 	} else if err == nil && o.Resume {
@@ -204,17 +204,16 @@ func (r *Run) openRecord(dir string, id record.Identity, prov record.Provenance,
 	return w, finished, nil
 }
 
-// exists says that a run is there, unfinished, and how to go on.
-type exists struct {
-	dir string
-	err error
+// hinted is an error with what the user can do.
+type hinted struct {
+	error
+	hint string
 }
 
-func (e *exists) Error() string { return e.err.Error() }
-func (e *exists) Unwrap() error { return e.err }
-func (e *exists) Hint() string {
-	return "go on with --resume, or choose another folder with -o"
-}
+func (e *hinted) Unwrap() error { return e.error }
+
+// Hint says what the user can do.
+func (e *hinted) Hint() string { return e.hint }
 
 func (r *Run) provenance(started time.Time) (record.Provenance, error) {
 	resolved, err := json.Marshal(r.config)

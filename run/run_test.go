@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"olmes"
+	"olmes/artifact"
 	"olmes/engine"
 	"olmes/engine/enginetest"
 	"olmes/engine/llamacpp"
@@ -212,7 +213,7 @@ func TestRunCancelled(t *testing.T) {
 	env.Start = startBigram(b2)
 	dir := filepath.Join(t.TempDir(), "r")
 	o := Options{Dir: dir, NoReuse: true}
-	if _, err = Do(ctx, c, o, env); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "--resume") {
+	if _, err = Do(ctx, c, o, env); !errors.Is(err, context.Canceled) || !strings.Contains(artifact.Hint(err), "--resume") {
 		t.Fatalf("cancelled: %v", err)
 	}
 	env.Start = startBigram(b)
