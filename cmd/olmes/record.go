@@ -31,7 +31,7 @@ func (a *app) openRecord(ref string) (*record.Record, error) {
 		return nil, coded(err)
 	}
 	if !rec.Complete() {
-		return nil, &exitError{exitIncomplete, fmt.Errorf("%s: %w, %d chunks are finished; go on with: olmes run --resume", dir, record.ErrIncomplete, rec.Finished())}
+		return nil, &exitError{exitIncomplete, fmt.Errorf("%s: %w, %d chunks are finished; the command that began it goes on with --resume", dir, record.ErrIncomplete, rec.Finished())}
 	}
 	return rec, nil
 }
