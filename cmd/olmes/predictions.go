@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"olmes/record"
 	"olmes/run"
 	"olmes/task"
 )
@@ -30,6 +32,9 @@ prediction under each normalization. RUN is a folder, an id or a unique prefix o
 			names, err := selectedNames(tasks)
 			if err != nil {
 				return err
+			}
+			if names != nil && !slices.ContainsFunc(names, func(n string) bool { return holds(rec.Identity, n) }) {
+				return &run.UsageError{Err: fmt.Errorf("%s holds nothing of %s; see: olmes show %s", rec.Dir, strings.Join(tasks, ","), args[0])}
 			}
 			w := bufio.NewWriterSize(a.stdout, 1<<20)
 			enc := json.NewEncoder(w)
@@ -59,6 +64,18 @@ prediction under each normalization. RUN is a folder, an id or a unique prefix o
 	tasksFlag(cmd, &tasks, "all of the run")
 	cmd.Flags().BoolVar(&tokens, "tokens", false, "also print the per-token lists")
 	return cmd
+}
+
+// holds reports whether a run has the task and formulation of a name.
+func holds(id record.Identity, name string) bool {
+	for _, t := range id.Tasks {
+		for f := range t.Formulations {
+			if t.Name+":"+string(f) == name {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // selectedNames expands task selections to "task:formulation"; nil means all.
