@@ -62,7 +62,10 @@ func head(b *strings.Builder, rec *record.Record) {
 func cost(b *strings.Builder, p record.Provenance) {
 	t := p.Tokens
 	fmt.Fprintf(b, "tokens: %d naive, %d distinct, %d computed", t.Naive, t.Distinct, t.Computed)
-	if t.Distinct > 0 {
+	switch {
+	case t.Computed < t.Distinct:
+		b.WriteString(" (the others are taken from finished runs)")
+	case t.Distinct > 0:
 		fmt.Fprintf(b, " (%.2f%% of distinct)", 100*float64(t.Computed)/float64(t.Distinct))
 	}
 	if p.WallSeconds > 0 {

@@ -10,6 +10,7 @@ import (
 
 	"olmes"
 	"olmes/engine"
+	"olmes/engine/llamacpp"
 	"olmes/record"
 	"olmes/score"
 )
@@ -255,6 +256,9 @@ func (r *Run) seal(w *record.Writer, dir string, id record.Identity, prov record
 	}
 	for _, d := range record.Deviations(id, &metrics) {
 		prov.Deviations = append(prov.Deviations, d.Text)
+	}
+	if r.setup.GPULayers == 0 && llamacpp.RoundsGELU(id.Model.Architecture) {
+		prov.Notes = append(prov.Notes, "llama.cpp's CPU code computes this model's GELU through a table in half precision: log-probabilities may be 0.01 nats from those in 32 bits, with --exact too")
 	}
 	prov.Finished = time.Now().UTC()
 	prov.WallSeconds = time.Since(started).Seconds()
