@@ -4,7 +4,7 @@
 //
 // The steps are
 //
-//  1. Open: resolve the tasks, the data, the model and the engine.
+//  1. Open: resolve the tasks, the model, the data and the engine.
 //  2. Prepare: render and encode every request, cut the chunks; now the run's
 //     identity, and with it its id, is known before anything is computed.
 //  3. Score: score the chunks that neither the run's own journal nor a finished
