@@ -130,6 +130,9 @@ func parseManifest(data []byte) (*manifest, error) {
 	if len(m.Identity) == 0 {
 		return nil, fmt.Errorf("%w: no identity", ErrDamaged)
 	}
+	if len(m.ID) != 2*sha256.Size || !isHex(m.ID) {
+		return nil, fmt.Errorf("%w: %q is no id", ErrDamaged, m.ID)
+	}
 	return &m, nil
 }
 

@@ -44,6 +44,15 @@ func Open(dir string) (*Record, error) {
 	return r, nil
 }
 
+// CheckID returns ErrDamaged where the record's id is not that of its identity,
+// so that nothing the identity says can be trusted.
+func (r *Record) CheckID() error {
+	if err := r.manifest.checkID(); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(r.Dir, manifestName), err)
+	}
+	return nil
+}
+
 // Complete reports whether the run is sealed.
 func (r *Record) Complete() bool { return r.Results != nil }
 
@@ -180,7 +189,7 @@ func Reusable(root string, id Identity) ([]*Record, error) {
 	key := id.ReuseKey()
 	var out []*Record
 	for _, r := range all {
-		if r.Complete() && r.HasPredictions() && key != "" && r.Identity.ReuseKey() == key {
+		if r.Complete() && r.HasPredictions() && key != "" && r.Identity.ReuseKey() == key && r.CheckID() == nil {
 			out = append(out, r)
 		}
 	}

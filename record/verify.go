@@ -57,6 +57,11 @@ func (r *Record) Verify() (*Report, error) {
 	if err := r.manifest.checkID(); err != nil {
 		rep.add(manifestName, "%v", err)
 	}
+	switch r.Provenance.Evidence {
+	case Scored, ImportedInstances, ImportedAggregates:
+	default:
+		rep.add(manifestName, "its evidence is %q; it can be %s, %s or %s", r.Provenance.Evidence, Scored, ImportedInstances, ImportedAggregates)
+	}
 	if !r.Complete() {
 		rep.Deviations = Deviations(r.Identity, nil)
 		data, err := os.ReadFile(filepath.Join(r.Dir, journalName))

@@ -30,6 +30,9 @@ func (a *app) openRecord(ref string) (*record.Record, error) {
 	if err != nil {
 		return nil, coded(err)
 	}
+	if err := rec.CheckID(); err != nil {
+		return nil, coded(err)
+	}
 	if !rec.Complete() {
 		return nil, &exitError{exitIncomplete, fmt.Errorf("%s: %w, %d chunks are finished; the command that began it goes on with --resume", dir, record.ErrIncomplete, rec.Finished())}
 	}
