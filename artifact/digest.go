@@ -35,6 +35,9 @@ func (s *Store) SHA256(ctx context.Context, path string) (string, error) {
 	if info.IsDir() {
 		return "", &Error{Kind: Failed, Step: step, Text: "it is a folder, not a file"}
 	}
+	if !info.Mode().IsRegular() {
+		return "", &Error{Kind: Failed, Step: step, Text: "it is not a regular file"}
+	}
 	stamp := memo{Path: abs, Stat: fingerprint(info)}
 	key := sha256.Sum256([]byte(abs))
 	memoPath := filepath.Join(s.Dir, "digests", hex.EncodeToString(key[:])+".json")

@@ -118,6 +118,9 @@ func open(ctx context.Context, store *artifact.Store, m Model) (Model, error) {
 		if err != nil {
 			return Model{}, fmt.Errorf("find model: %w", err)
 		}
+		if info, err := os.Stat(abs); err == nil && !info.Mode().IsRegular() {
+			return Model{}, &UnknownError{path, "it is not a regular file", "a model is read several times: write it to a file first"}
+		}
 		m.Files[i] = abs
 	}
 	facts, err := Read(m.Files)

@@ -61,6 +61,14 @@ func TestResolvePath(t *testing.T) {
 	}
 }
 
+// A device, or a pipe, which would be waited for without end.
+func TestResolveDevice(t *testing.T) {
+	_, err := model.Resolve(t.Context(), store(t), os.DevNull, model.Options{})
+	if err == nil || !strings.Contains(err.Error(), "regular file") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestResolveErrors(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string, data []byte) string {
