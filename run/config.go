@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -31,6 +32,10 @@ type Config struct {
 	ChunkTokens     int      `yaml:"chunk_tokens" json:"chunk_tokens"`           // new tokens a chunk takes at most; default by model size
 }
 
+// maxThreads is how many threads llama.cpp takes (GGML_MAX_N_THREADS); with more
+// it aborts.
+const maxThreads = 512
+
 // UsageError is a mistake in what the user asked for, found before any work.
 type UsageError struct{ Err error }
 
@@ -45,6 +50,7 @@ func oneOf(what, value string, allowed ...string) error {
 	if slices.Contains(allowed, value) {
 		return nil
 	}
+	allowed = slices.DeleteFunc(allowed, func(s string) bool { return s == "" })
 	return usage("%s is %q; it can be %s", what, value, strings.Join(allowed, ", "))
 }
 
@@ -85,6 +91,10 @@ func (c Config) Resolved() (Config, error) {
 		return c, usage("all, limit and limit per subject exclude each other; give one")
 	case c.Threads < 0 || c.GPULayers < 0 || c.ChunkTokens < 0:
 		return c, usage("threads, gpu layers and chunk tokens cannot be negative")
+	case c.Threads > maxThreads:
+		return c, usage("threads is %d; the engine takes %d at most", c.Threads, maxThreads)
+	case c.GPULayers > math.MaxInt32 || c.ChunkTokens > math.MaxInt32:
+		return c, usage("gpu layers and chunk tokens can be %d at most", math.MaxInt32)
 	case c.Exact && c.Weights != "auto" && c.Weights != "f32":
 		return c, usage("exact means weights in 32 bits; leave out weights %s or exact", c.Weights)
 	}

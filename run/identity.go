@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/user"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -175,10 +174,17 @@ func revision() string {
 	return rev + dirty
 }
 
-// who names the user and host that run.
+// who names the user and host that run. The user comes from the environment: the
+// system's own look-up may open a socket to a name service, and a prepared run
+// opens none.
 func who() (name, host string) {
-	if u, err := user.Current(); err == nil {
-		name = u.Username
+	for _, key := range []string{"USER", "LOGNAME", "USERNAME"} {
+		if name = os.Getenv(key); name != "" {
+			break
+		}
+	}
+	if uid := os.Getuid(); name == "" && uid >= 0 {
+		name = fmt.Sprintf("uid %d", uid)
 	}
 	host, _ = os.Hostname() // unknown is as good as ""
 	return name, host
