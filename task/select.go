@@ -1,6 +1,7 @@
 package task
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -82,7 +83,10 @@ func Select(specs []string) ([]Selection, error) {
 // parseSpec returns the tasks that one spec names, and the formulation, "" where
 // it names none.
 func parseSpec(spec string) ([]Task, olmes.Formulation, error) {
-	rest := spec
+	rest := strings.TrimSpace(spec)
+	if rest == "" {
+		return nil, "", errors.New("a task's name is empty; leave out the comma, or the whole list for all ten tasks")
+	}
 	if name, variant, ok := strings.Cut(rest, "::"); ok {
 		switch variant {
 		case "olmes":

@@ -54,7 +54,7 @@ func TestSelectErrors(t *testing.T) {
 		"anatomy":                 `did you mean "mmlu_anatomy"?`,
 		"mmlu_astronmy:cf":        `did you mean "mmlu_astronomy"?`,
 		"core9mcqa":               `did you mean "core_9mcqa"?`,
-		"":                        `did you mean`,
+		"":                        `name is empty`,
 		"arc_easy:gen":            `unknown formulation "gen"`,
 		"arc_easy:mc::xlarge":     `unknown variant "::xlarge"`,
 		"arc_easy:rc::olmes:full": `--all`,

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"olmes/artifact"
 	"olmes/record"
@@ -50,6 +51,7 @@ func main() { os.Exit(execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	root := newRoot(stdin, stdout, stderr)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -115,6 +117,7 @@ Exit codes: 0 done, 1 failed, 3 incomplete, 4 off-standard, 5 damaged record,
 			return cmd.Help()
 		},
 	}
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return noEmptyFlags(cmd) }
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -131,6 +134,22 @@ Exit codes: 0 done, 1 failed, 3 incomplete, 4 off-standard, 5 damaged record,
 	)
 	usageArgs(root)
 	return root
+}
+
+// noEmptyFlags refuses a flag given without a value, as an unset variable of a
+// script gives it: the default would be another run than the one meant.
+func noEmptyFlags(cmd *cobra.Command) error {
+	var err error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		empty := f.Value.String() == ""
+		if v, ok := f.Value.(pflag.SliceValue); ok {
+			empty = len(v.GetSlice()) == 0
+		}
+		if empty && err == nil {
+			err = &exitError{exitUsage, fmt.Errorf("--%s is empty; give a value, or leave the flag out for its default", f.Name)}
+		}
+	})
+	return err
 }
 
 // usageArgs makes every wrong number of arguments a usage error.

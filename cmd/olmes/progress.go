@@ -75,7 +75,15 @@ func (p *linesPhase) Update(done int64, state string) {
 }
 
 func (p *linesPhase) Done(outcome string) {
-	fmt.Fprintf(p.w, "%s: done, %s (%s)\n", p.name, record.Redact(outcome), time.Since(p.start).Round(100*time.Millisecond))
+	fmt.Fprintln(p.w, doneLine(p.name, outcome, p.start))
+}
+
+// doneLine is the last line of a phase.
+func doneLine(name, outcome string, start time.Time) string {
+	if outcome != "failed" {
+		outcome = "done, " + record.Redact(outcome)
+	}
+	return fmt.Sprintf("%s: %s (%s)", name, outcome, time.Since(start).Round(100*time.Millisecond))
 }
 
 // amount formats a count of units; bytes in MB.
@@ -127,5 +135,5 @@ func (p *barPhase) Update(done int64, state string) {
 func (p *barPhase) Done(outcome string) {
 	p.bar.Abort(true)
 	p.progress.Wait()
-	fmt.Fprintf(p.w, "%s: done, %s (%s)\n", p.name, record.Redact(outcome), time.Since(p.start).Round(100*time.Millisecond))
+	fmt.Fprintln(p.w, doneLine(p.name, outcome, p.start))
 }
