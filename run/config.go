@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"olmes"
+	"olmes/engine/llamacpp/library"
 	"olmes/task"
 )
 
@@ -54,6 +55,15 @@ func oneOf(what, value string, allowed ...string) error {
 	return usage("%s is %q; it can be %s", what, value, strings.Join(allowed, ", "))
 }
 
+// variants are the values of Config.Variant; "" leaves the choice to the program.
+func variants() []string {
+	names := []string{""}
+	for _, v := range library.Variants() {
+		names = append(names, string(v))
+	}
+	return names
+}
+
 // Resolved returns c with every default filled in, or a UsageError.
 func (c Config) Resolved() (Config, error) {
 	def := func(s *string, d string) {
@@ -76,6 +86,7 @@ func (c Config) Resolved() (Config, error) {
 		oneOf("bos", c.BOS, "auto", "always", "never", "tokenizer"),
 		oneOf("weights", c.Weights, "auto", "as-is", "f16", "bf16", "f32"),
 		oneOf("split", c.Split, "", "test", "validation"),
+		oneOf("engine variant", c.Variant, variants()...),
 	} {
 		if err != nil {
 			return c, err

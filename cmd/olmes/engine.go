@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -70,6 +71,9 @@ func (a *app) engineInstallCommand() *cobra.Command {
 		Short: "install a variant: prebuilt through npm, or native, built here with cmake",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !slices.Contains(names, variant) {
+				return &exitError{exitUsage, fmt.Errorf("there is no engine variant %q; it can be %s", variant, strings.Join(names, ", "))}
+			}
 			store, err := a.store()
 			if err != nil {
 				return err
