@@ -258,7 +258,7 @@ func (r *Run) seal(w *record.Writer, dir string, id record.Identity, prov record
 		prov.Deviations = append(prov.Deviations, d.Text)
 	}
 	if r.setup.GPULayers == 0 && llamacpp.RoundsGELU(id.Model.Architecture) {
-		prov.Notes = append(prov.Notes, "llama.cpp's CPU code computes this model's GELU through a table in half precision: with --exact too, log-probabilities differ from those in 32 bits (gemma-3-270m: by up to 0.0096 nats)")
+		prov.Notes = append(prov.Notes, "llama.cpp's CPU code computes this model's GELU through a table in half precision: with --exact too, log-probabilities differ from those in 32 bits (gemma-3-270m: by up to 0.017 nats)")
 	}
 	prov.Finished = time.Now().UTC()
 	prov.WallSeconds = time.Since(started).Seconds()
