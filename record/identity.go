@@ -248,18 +248,8 @@ func DigestDocIDs(ids []int) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// DigestRequest returns the SHA-256 of one request: its context, a NUL byte,
-// its continuation.
-func DigestRequest(context, continuation string) string {
-	h := sha256.New()
-	h.Write([]byte(context))
-	h.Write([]byte{0})
-	h.Write([]byte(continuation))
-	return hex.EncodeToString(h.Sum(nil))
-}
-
 // DigestRequests returns the SHA-256 of the requests of one task in one
-// formulation, given the DigestRequest of every choice by doc_id: one line per
+// formulation, given the prompt.Digest of every choice by doc_id: one line per
 // choice in the order of doc_id and choice, "doc_id choice digest". Requests
 // of the unconditional kind are not in it.
 func DigestRequests(byDoc map[int][]string) string {

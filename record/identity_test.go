@@ -120,9 +120,6 @@ func TestDigests(t *testing.T) {
 	if got, want := DigestDocIDs([]int{10, 2}), digest([]byte("2\n10\n")); got != want {
 		t.Errorf("digest %s, want %s", got, want)
 	}
-	if got, want := DigestRequest("a", " b"), digest([]byte("a\x00 b")); got != want {
-		t.Errorf("digest %s, want %s", got, want)
-	}
 	if got, want := DigestRequests(map[int][]string{10: {"x"}, 2: {"y", "z"}}), digest([]byte("2 0 y\n2 1 z\n10 0 x\n")); got != want {
 		t.Errorf("digest %s, want %s", got, want)
 	}

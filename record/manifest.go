@@ -1,7 +1,6 @@
 package record
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -69,17 +68,15 @@ func (r *Results) file(name string) *File {
 
 // encode returns the manifest's file. The identity stays in canonical form
 // within it but for white space.
-func (m *manifest) encode() ([]byte, error) {
-	b, err := json.Marshal(m)
+func (m *manifest) encode() ([]byte, error) { return encodeFile("manifest", m) }
+
+// encodeFile returns v as an indented JSON file; what names it in errors.
+func encodeFile(what string, v any) ([]byte, error) {
+	doc, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
-		return nil, fmt.Errorf("encode manifest: %w", err)
+		return nil, fmt.Errorf("encode %s: %w", what, err)
 	}
-	var out bytes.Buffer
-	if err := json.Indent(&out, b, "", "  "); err != nil {
-		return nil, fmt.Errorf("encode manifest: %w", err)
-	}
-	out.WriteByte('\n')
-	return out.Bytes(), nil
+	return append(doc, '\n'), nil
 }
 
 // maxManifest bounds what is read of a manifest, far above any real one.

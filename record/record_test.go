@@ -52,7 +52,7 @@ func testRun() (Identity, []olmes.Prediction, []ChunkScores) {
 				for choice := range 4 {
 					lp := -1 - math.Mod(math.Sqrt(float64(7*doc+3*choice+k+len(name))), 1)
 					c.LogProbs = append(c.LogProbs, lp)
-					d := DigestRequest(fmt.Sprint(name, doc, f), fmt.Sprint(" ", choice))
+					d := digest([]byte(fmt.Sprint(name, doc, f) + "\x00" + fmt.Sprint(" ", choice)))
 					byDoc[doc] = append(byDoc[doc], d)
 					p.Choices = append(p.Choices, olmes.Choice{LogProb: &lp, Tokens: 1, Chars: 2, Bytes: 2, TokenLogProbs: []float64{lp},
 						ContinuationIDs: []int32{int32(choice)}, ContextTokens: 5, RequestSHA256: d, IDsSHA256: digest([]byte(d))})

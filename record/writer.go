@@ -1,7 +1,6 @@
 package record
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -464,7 +463,7 @@ func (w *Writer) publish(preds []olmes.Prediction, metrics score.Metrics, prov P
 			return err
 		}
 	}
-	doc, err := encodeMetrics(metrics)
+	doc, err := encodeFile("metrics", metrics)
 	if err != nil {
 		return err
 	}
@@ -498,19 +497,6 @@ func (w *Writer) publish(preds []olmes.Prediction, metrics score.Metrics, prov P
 	// must not undo it.
 	_ = syncDir(w.dir)
 	return nil
-}
-
-func encodeMetrics(m score.Metrics) ([]byte, error) {
-	doc, err := json.Marshal(m)
-	if err != nil {
-		return nil, fmt.Errorf("encode metrics: %w", err)
-	}
-	var out bytes.Buffer
-	if err := json.Indent(&out, doc, "", "  "); err != nil {
-		return nil, fmt.Errorf("encode metrics: %w", err)
-	}
-	out.WriteByte('\n')
-	return out.Bytes(), nil
 }
 
 // provenance completes what Seal was given.

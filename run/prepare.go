@@ -220,10 +220,14 @@ func (r *renderer) prediction(u *unit, rs []olmes.Request, es []Encoded, digest 
 	return p, dropped
 }
 
-// fill puts a chunk's log-probabilities into the predictions.
-func (u *unit) fill(c *chunk, logprobs []float64) {
+// fill puts a chunk's log-probabilities into the predictions and returns the
+// number of instances whose first choice is among them.
+func (u *unit) fill(c *chunk, logprobs []float64) (instances int) {
 	for g, refs := range c.refs {
 		for s, r := range refs {
+			if r.choice == 0 && !r.unconditional {
+				instances++
+			}
 			wants := c.Index[g][s]
 			values := make([]float64, len(wants))
 			var sum float64
@@ -244,4 +248,5 @@ func (u *unit) fill(c *chunk, logprobs []float64) {
 			}
 		}
 	}
+	return instances
 }

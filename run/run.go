@@ -40,8 +40,7 @@ type Run struct {
 	description engine.Description
 	encoder     *Encoder
 	units       []*unit
-	currentEnv  int           // index of this machine's environment in the record
-	scoring     time.Duration // spent in the engine
+	currentEnv  int // index of this machine's environment in the record
 }
 
 // Plan is what a run would compute.

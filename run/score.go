@@ -28,6 +28,7 @@ func (r *Run) score(ctx context.Context, w *record.Writer, finished map[string]r
 	var spent time.Duration
 	for _, u := range r.units {
 		state := fmt.Sprintf("%s %s", u.task.Name, u.formulation)
+		instances := 0
 		for i := range u.chunks {
 			c := &u.chunks[i]
 			s, ok := finished[c.ID]
@@ -48,7 +49,7 @@ func (r *Run) score(ctx context.Context, w *record.Writer, finished map[string]r
 			if len(s.LogProbs) != len(c.Tree.Wants) {
 				return fmt.Errorf("score %s: chunk %s has %d log-probabilities for %d wanted; the journal is of another plan", state, c.ID[:12], len(s.LogProbs), len(c.Tree.Wants))
 			}
-			u.fill(c, s.LogProbs)
+			instances += u.fill(c, s.LogProbs)
 			u.computed += s.Computed
 			c.Tree.Token, c.Tree.Parent = nil, nil
 			done += int64(c.nodes)
@@ -56,28 +57,11 @@ func (r *Run) score(ctx context.Context, w *record.Writer, finished map[string]r
 			if scored > 0 {
 				rate = fmt.Sprintf(", %.0f tokens/s", float64(scored)/spent.Seconds())
 			}
-			phase.Update(done, fmt.Sprintf("%s, %d of %d instances%s", state, u.filled(i), len(u.preds), rate))
+			phase.Update(done, fmt.Sprintf("%s, %d of %d instances%s", state, instances, len(u.preds), rate))
 		}
 	}
-	r.scoring = spent
 	phase.Done(fmt.Sprintf("%d tokens in %s", scored, spent.Round(100*time.Millisecond)))
 	return nil
-}
-
-// filled counts the instances of which the unit's chunks up to and including i
-// hold a first choice.
-func (u *unit) filled(i int) int {
-	n := 0
-	for _, c := range u.chunks[:i+1] {
-		for _, refs := range c.refs {
-			for _, r := range refs {
-				if r.choice == 0 && !r.unconditional {
-					n++
-				}
-			}
-		}
-	}
-	return n
 }
 
 // scoreChunk scores one chunk. An engine that dies starts again with the chunk:
