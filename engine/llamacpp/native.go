@@ -95,6 +95,13 @@ func (l *binding) identify() error {
 			return fmt.Errorf("engine library: %w", err)
 		}
 		name := filepath.Base(file)
+		if name == blasLibrary {
+			core, err := blasCore(file)
+			if err != nil {
+				return err
+			}
+			l.variant = strings.TrimPrefix(l.variant+"+"+core, "+")
+		}
 		lines = append(lines, hex.EncodeToString(sum.Sum(nil))+"  "+name+"\n")
 		if _, kind, ok := strings.Cut(name, "ggml-"); ok && !strings.HasPrefix(kind, "base.") {
 			kind, _, _ = strings.Cut(kind, ".")
@@ -105,6 +112,25 @@ func (l *binding) identify() error {
 	sum := sha256.Sum256([]byte(strings.Join(lines, "")))
 	l.digest = hex.EncodeToString(sum[:])
 	return nil
+}
+
+// blasLibrary is the OpenBLAS that a native build stands on.
+const blasLibrary = "libscipy_openblas.so"
+
+// blasCore names the CPU generation whose kernels OpenBLAS has chosen, which
+// decides the order of its sums: "skylakex".
+func blasCore(file string) (string, error) {
+	lib, err := loader.LoadLibrary(filepath.Dir(file), "scipy_openblas")
+	if err != nil {
+		return "", fmt.Errorf("load %s: %w", blasLibrary, err)
+	}
+	core, err := lib.Prep("scipy_openblas_get_corename", &ffi.TypePointer)
+	if err != nil {
+		return "", fmt.Errorf("find the kernels of %s: %w", blasLibrary, err)
+	}
+	var name unsafe.Pointer
+	core.Call(unsafe.Pointer(&name))
+	return strings.ToLower(cString(name)), nil
 }
 
 // mappedFiles returns the files below dir that are loaded into this process,

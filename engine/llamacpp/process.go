@@ -109,7 +109,9 @@ func spawn(ctx context.Context, o Options) (*process, error) {
 	// ggml would load one more file that the first names, and start a debugger,
 	// if there is one, on a failed assertion without the second.
 	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GGML_BACKEND_PATH=") })
-	p.cmd.Env = append(p.cmd.Env, "GGML_NO_BACKTRACE=1")
+	// OpenBLAS would start a thread for each core at once; ggml tells it how many
+	// it may use.
+	p.cmd.Env = append(p.cmd.Env, "GGML_NO_BACKTRACE=1", "OPENBLAS_NUM_THREADS=1")
 	p.cmd.Stderr = p.tail
 	p.cmd.SysProcAttr = childAttributes()
 	p.cmd.WaitDelay = time.Second // if a grandchild keeps stderr open
