@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"olmes/secret"
 )
 
 // Kinds of repositories on the hub.
@@ -159,7 +161,7 @@ func SnapshotCommit(path string) string {
 
 func (h *Hub) redact(text string) string {
 	if h.Token != "" {
-		text = strings.ReplaceAll(text, h.Token, mask)
+		text = strings.ReplaceAll(text, h.Token, secret.Mask)
 	}
 	return h.Store.Redact(text)
 }

@@ -23,7 +23,7 @@ import (
 const (
 	commitA = "0123456789abcdef0123456789abcdef01234567"
 	commitB = "89abcdef0123456789abcdef0123456789abcdef"
-	secret  = "hf_PlantedSecret123456"
+	planted = "hf_PlantedSecret123456"
 )
 
 // fakeHub speaks the hub's API for one repository; the bytes of large files
@@ -56,7 +56,7 @@ func newFakeHub(t *testing.T) *fakeHub {
 
 // client returns a Hub with an empty cache.
 func (f *fakeHub) client() *Hub {
-	return &Hub{Endpoint: f.hub.URL, Token: secret, Home: f.t.TempDir(), Store: &Store{Dir: f.t.TempDir(), redactor: NewRedactor(nil)}}
+	return &Hub{Endpoint: f.hub.URL, Token: planted, Home: f.t.TempDir(), Store: &Store{Dir: f.t.TempDir()}}
 }
 
 func (f *fakeHub) etag(name string) string {
@@ -72,7 +72,7 @@ func (f *fakeHub) serveHub(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests = append(f.requests, r.Method+" "+r.URL.Path)
-	if r.Header.Get("Authorization") != "Bearer "+secret {
+	if r.Header.Get("Authorization") != "Bearer "+planted {
 		f.t.Errorf("%s: the hub got no token", r.URL.Path)
 	}
 	if f.fail != nil && f.fail(w, r) {
@@ -315,7 +315,7 @@ func TestHubErrors(t *testing.T) {
 			if code != "" {
 				w.Header().Set("X-Error-Code", code)
 			}
-			w.Header().Set("X-Error-Message", message+" for "+secret)
+			w.Header().Set("X-Error-Message", message+" for "+planted)
 			if status == http.StatusTooManyRequests {
 				w.Header().Set("Retry-After", "60")
 			}
@@ -352,11 +352,11 @@ func TestHubErrors(t *testing.T) {
 		if !strings.Contains(err.Error(), tt.text) || !strings.Contains(Hint(err), tt.tip) {
 			t.Errorf("%d %s: %q, hint %q", tt.status, tt.code, err, Hint(err))
 		}
-		if strings.Contains(err.Error()+Hint(err), secret) {
+		if strings.Contains(err.Error()+Hint(err), planted) {
 			t.Errorf("%d: the token is in the error: %q", tt.status, err)
 		}
 		// HEAD has no body, so the message is in the header; a listing fails alike.
-		if _, _, err := h.Files(t.Context(), ModelRepo, "org/name", ""); !errors.As(err, &e) || e.Kind != tt.kind || strings.Contains(err.Error(), secret) {
+		if _, _, err := h.Files(t.Context(), ModelRepo, "org/name", ""); !errors.As(err, &e) || e.Kind != tt.kind || strings.Contains(err.Error(), planted) {
 			t.Errorf("%d %s: listing: %v", tt.status, tt.code, err)
 		}
 	}
@@ -420,7 +420,7 @@ func TestHubUnreachable(t *testing.T) {
 	if !errors.As(err, &e) || e.Kind != NoNetwork || !strings.Contains(e.Hint(), "HF_ENDPOINT") {
 		t.Fatalf("got %v", err)
 	}
-	if strings.Contains(err.Error(), "planted") || strings.Contains(err.Error(), secret) {
+	if strings.Contains(err.Error(), "planted") || strings.Contains(err.Error(), planted) {
 		t.Errorf("a secret is in %q", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"olmes/secret"
 )
 
 // Event tells how far a step is.
@@ -28,7 +30,7 @@ type Store struct {
 	// Progress, if set, is told of every step; calls do not overlap.
 	Progress func(Event)
 
-	redactor *Redactor
+	redactor *secret.Redactor
 	mu       sync.Mutex
 }
 
@@ -36,7 +38,7 @@ type Store struct {
 // the folder olmes of the user's cache folder. It creates nothing.
 // $OLMES_OFFLINE=1 sets Offline.
 func Open(dir string) (*Store, error) {
-	s := &Store{Dir: dir, redactor: NewRedactor(os.Environ()), Offline: truth(os.Getenv("OLMES_OFFLINE"))}
+	s := &Store{Dir: dir, redactor: secret.NewRedactor(os.Environ(), ""), Offline: truth(os.Getenv("OLMES_OFFLINE"))}
 	if s.Dir == "" {
 		s.Dir = os.Getenv("OLMES_CACHE")
 	}
@@ -57,10 +59,10 @@ func Open(dir string) (*Store, error) {
 }
 
 // Redact cuts the secrets that the store knows out of a text.
-// A nil store knows only the patterns.
+// A nil store finds secrets by their form only.
 func (s *Store) Redact(text string) string {
 	if s == nil {
-		return (*Redactor)(nil).Redact(text)
+		return secret.Redact(text)
 	}
 	return s.redactor.Redact(text)
 }

@@ -271,7 +271,7 @@ func TestSecretsStayOut(t *testing.T) {
 	id, preds, chunks := testRun()
 	id.Model.Source = "https://me:" + secret + "@host.example/model.gguf?token=" + secret
 	prov := testProvenance()
-	prov.Command = RedactArgs([]string{"olmes", "run", "--token", secret, "--api-key=" + secret})
+	prov.Command = []string{"olmes", "run", "--token", secret, "--api-key=" + secret}
 	prov.Notes = []string{"Authorization: Bearer " + secret, "bare " + secret, "/home/someone/models/x"}
 	prov.Resolved = []byte(`{"header":"X-Api-Key: ` + secret + `","deep":[{"url":"http://u:` + secret + `@h/"}]}`)
 	prov.Environments[0].System = "SOME_TOKEN=" + secret

@@ -9,7 +9,7 @@
 // Nothing under a final name is ever half-written. A crash leaves either a
 // complete record or one that Resume takes up, and at most the chunk that was
 // being written is lost. Records hold no dataset text unless a prediction
-// brings its prompt, and no secrets: see Redact.
+// brings its prompt, and no secrets: see package secret.
 package record
 
 import "errors"

@@ -11,6 +11,7 @@ import (
 
 	"olmes"
 	"olmes/score"
+	"olmes/secret"
 )
 
 // Identity is all that determines the results of a run. Two runs of one
@@ -119,7 +120,7 @@ func (id Identity) Canonical() ([]byte, error) {
 	}
 	// Redacting by pattern only: the id must not depend on whose
 	// environment it is computed in.
-	return canonical(doc, redactPatterns)
+	return canonical(doc, secret.Redact)
 }
 
 // ID returns the run's id, 64 hexadecimal digits. It is "" for an identity

@@ -15,6 +15,7 @@ import (
 
 	"olmes"
 	"olmes/score"
+	"olmes/secret"
 )
 
 // Writer holds a run folder that is being written. Its methods may be called
@@ -23,7 +24,7 @@ type Writer struct {
 	dir      string
 	identity Identity
 	manifest manifest
-	red      *redactor
+	red      *secret.Redactor
 
 	mu      sync.Mutex
 	lock    *lock
@@ -69,7 +70,7 @@ func Create(dir string, id Identity, prov Provenance) (_ *Writer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{dir: dir, identity: id, lock: l, red: processRedactor(), chunks: map[string]mark{},
+	w := &Writer{dir: dir, identity: id, lock: l, red: secret.Process(), chunks: map[string]mark{},
 		manifest: manifest{Format: Format, ID: digest(doc), Identity: doc}}
 	defer func() {
 		if err != nil {
@@ -175,7 +176,7 @@ func Resume(dir string, id Identity) (_ *Writer, _ map[string]ChunkScores, err e
 	if err != nil {
 		return nil, nil, err
 	}
-	w := &Writer{dir: dir, identity: id, lock: l, red: processRedactor(), chunks: map[string]mark{}}
+	w := &Writer{dir: dir, identity: id, lock: l, red: secret.Process(), chunks: map[string]mark{}}
 	defer func() {
 		if err != nil {
 			w.Close()
@@ -369,16 +370,19 @@ func (w *Writer) abandon() {
 }
 
 // clean returns prov without secrets.
-func (w *Writer) clean(prov Provenance) (Provenance, error) { return redacted(w.red, prov) }
+func (w *Writer) clean(prov Provenance) (Provenance, error) {
+	prov.Command = w.red.Args(prov.Command)
+	return redacted(w.red, prov)
+}
 
 // redacted returns v with every string value in its JSON redacted.
-func redacted[T any](r *redactor, v T) (T, error) {
+func redacted[T any](r *secret.Redactor, v T) (T, error) {
 	var out T
 	doc, err := json.Marshal(v)
 	if err != nil {
 		return out, fmt.Errorf("encode provenance: %w", err)
 	}
-	if doc, err = canonical(doc, r.redact); err != nil {
+	if doc, err = canonical(doc, r.Redact); err != nil {
 		return out, fmt.Errorf("encode provenance: %w", err)
 	}
 	if err := json.Unmarshal(doc, &out); err != nil {
@@ -547,13 +551,13 @@ func (w *Writer) tidy(preds []olmes.Prediction) []olmes.Prediction {
 		for j := range p.Choices {
 			if e := p.Choices[j].Error; e != "" {
 				p.Choices = slices.Clone(p.Choices)
-				p.Choices[j].Error = strings.ToValidUTF8(w.red.redact(e), "\uFFFD")
+				p.Choices[j].Error = strings.ToValidUTF8(w.red.Redact(e), "\uFFFD")
 			}
 		}
 		for j := range p.Outputs {
 			if e := p.Outputs[j].Error; e != "" {
 				p.Outputs = slices.Clone(p.Outputs)
-				p.Outputs[j].Error = strings.ToValidUTF8(w.red.redact(e), "\uFFFD")
+				p.Outputs[j].Error = strings.ToValidUTF8(w.red.Redact(e), "\uFFFD")
 			}
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"olmes/artifact"
-	"olmes/record"
 	"olmes/run"
+	"olmes/secret"
 )
 
 // Exit codes; 2 stays the Go runtime's own crash.
@@ -58,6 +58,7 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitDone
 	}
+	hide := secret.Process().Redact
 	code := exitCode(ctx, err)
 	var e *exitError
 	if errors.As(err, &e) && e.err == nil {
@@ -67,10 +68,10 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "olmes: interrupted")
 	}
 	if code != exitInterrupted || !errors.Is(err, context.Canceled) {
-		fmt.Fprintln(stderr, "olmes: "+record.Redact(err.Error()))
+		fmt.Fprintln(stderr, "olmes: "+hide(err.Error()))
 	}
 	if hint := artifact.Hint(err); hint != "" {
-		fmt.Fprintln(stderr, "hint: "+record.Redact(hint))
+		fmt.Fprintln(stderr, "hint: "+hide(hint))
 	}
 	return code
 }
