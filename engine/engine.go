@@ -28,6 +28,7 @@ type Plan struct {
 	Batch          int    `json:"batch"`           // tokens given to the library at once, from 1
 	MicroBatch     int    `json:"micro_batch"`     // tokens computed at once, at most Batch
 	Cells          int    `json:"cells"`           // tokens the cache holds
+	Rows           int    `json:"rows,omitempty"`  // tokens of a batch whose logits are wanted, at most; 0: batch
 	Sequences      int    `json:"sequences"`       // sequences the cache tells apart
 	ChunkTokens    int    `json:"chunk_tokens"`    // new tokens of a chunk, for trie.Limits
 	FlashAttention bool   `json:"flash_attention"` // fused attention, which rounds differently
