@@ -336,7 +336,7 @@ func (h *Hub) stream(ctx context.Context, step string, found remote, partial, na
 	}
 	idle := time.AfterFunc(idleTime, func() { cancel(errStalled) })
 	defer idle.Stop()
-	body := &meter{ctx: ctx, r: &restless{resp.Body, idle}, store: h.Store, event: Event{Name: name, Done: have, Total: max(found.size, 0)}}
+	body := &meter{ctx: ctx, r: &restless{resp.Body, idle}, store: h.Store, event: Event{Name: "fetch " + name, Done: have, Total: max(found.size, 0)}}
 	n, err := io.CopyBuffer(struct{ io.Writer }{&diskWriter{out}}, body, make([]byte, 1<<18))
 	var disk *diskError
 	switch {

@@ -46,7 +46,7 @@ func (s *Store) Npm(ctx context.Context, p Package) (string, error) {
 
 func (s *Store) pack(ctx context.Context, p Package, tmp string) (string, error) {
 	step := "fetch " + p.String() + " with npm"
-	s.Report(Event{Name: p.String(), Total: p.Size})
+	s.Report(Event{Name: "fetch " + p.String(), Total: p.Size})
 	npm, err := exec.LookPath("npm")
 	if err != nil {
 		return "", &Error{Kind: NoNpm, Step: step, Text: "npm cannot be found",
@@ -56,7 +56,7 @@ func (s *Store) pack(ctx context.Context, p Package, tmp string) (string, error)
 	if err := os.Mkdir(files, 0o755); err != nil {
 		return "", err
 	}
-	_, stderr, err := s.run(ctx, command{name: p.String(), dir: tmp, env: append(os.Environ(), "TMPDIR="+tmp), total: p.Size,
+	_, stderr, err := s.run(ctx, command{name: "fetch " + p.String(), dir: tmp, env: append(os.Environ(), "TMPDIR="+tmp), total: p.Size,
 		// npm's default retries take 70 s on a dead network.
 		argv: []string{npm, "pack", p.Name + "@" + p.Version, "--ignore-scripts", "--loglevel=error", "--no-update-notifier",
 			"--no-progress", "--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=2000",
@@ -69,6 +69,7 @@ func (s *Store) pack(ctx context.Context, p Package, tmp string) (string, error)
 		return "", &Error{Kind: Failed, Step: step, Text: "npm ended well but left no file"}
 	}
 	path := filepath.Join(files, entries[0].Name())
+	s.reportWhole("fetch "+p.String(), path)
 	if err := s.checkIntegrity(ctx, path, p.Integrity); err != nil {
 		var digest *DigestError
 		if errors.As(err, &digest) {

@@ -48,9 +48,14 @@ func TestNpm(t *testing.T) {
 	t.Setenv("npm_config_registry", server.URL)
 	p := Package{Name: "@tiny/lib", Version: "1.0.0", Integrity: integrity}
 	s := testStore(t)
+	var last Event
+	s.Progress = func(e Event) { last = e }
 	path, err := s.Npm(t.Context(), p)
 	if err != nil {
 		t.Fatal(err, Hint(err))
+	}
+	if info, err := os.Stat(path); err != nil || last != (Event{Name: "fetch @tiny/lib 1.0.0", Done: info.Size(), Total: info.Size()}) {
+		t.Errorf("the last report was %+v", last)
 	}
 	if left := leftovers(t, s); len(left) != 1 || left[0] != path {
 		t.Errorf("the cache holds %q", left)

@@ -48,7 +48,7 @@ func (s *Store) Pip(ctx context.Context, w Wheel) (string, error) {
 
 func (s *Store) download(ctx context.Context, w Wheel, tmp string) (string, error) {
 	step := "fetch " + w.String() + " with pip"
-	s.Report(Event{Name: w.String(), Total: w.Size})
+	s.Report(Event{Name: "fetch " + w.String(), Total: w.Size})
 	for _, dir := range []string{"files", "work", "backend"} {
 		if err := os.Mkdir(filepath.Join(tmp, dir), 0o755); err != nil {
 			return "", err
@@ -76,7 +76,7 @@ func (s *Store) download(ctx context.Context, w Wheel, tmp string) (string, erro
 	} else {
 		args = append(args, "--only-binary=:all:")
 	}
-	stderr, err := s.runPip(ctx, command{name: w.String(), dir: tmp, env: env, total: w.Size}, args)
+	stderr, err := s.runPip(ctx, command{name: "fetch " + w.String(), dir: tmp, env: env, total: w.Size}, args)
 	if err != nil {
 		return "", s.pipError(step, w, stderr, err)
 	}
@@ -89,6 +89,7 @@ func (s *Store) download(ctx context.Context, w Wheel, tmp string) (string, erro
 		}
 		path = filepath.Join(tmp, "files", entries[0].Name())
 	}
+	s.reportWhole("fetch "+w.String(), path)
 	if err := s.Check(ctx, path, w.SHA256); err != nil {
 		var digest *DigestError
 		if errors.As(err, &digest) {

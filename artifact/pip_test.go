@@ -78,9 +78,14 @@ func TestPip(t *testing.T) {
 	w := wheel(t, dir)
 	links(t, dir)
 	s := testStore(t)
+	var last Event
+	s.Progress = func(e Event) { last = e }
 	path, err := s.Pip(t.Context(), w)
 	if err != nil {
 		t.Fatal(err, Hint(err))
+	}
+	if info, err := os.Stat(path); err != nil || last != (Event{Name: "fetch tiny-data 1.0", Done: info.Size(), Total: info.Size()}) {
+		t.Errorf("the last report was %+v", last)
 	}
 	if left := leftovers(t, s); len(left) != 1 || left[0] != path {
 		t.Errorf("the cache holds %q", left)

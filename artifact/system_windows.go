@@ -27,7 +27,7 @@ func (s *Store) lock(ctx context.Context, path, name string) (func(), error) {
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
 		if !waiting {
-			s.Report(Event{Name: name + ": waiting for another olmes that fetches it"})
+			s.Report(Event{Name: "wait for another olmes that fetches " + name})
 		}
 		select {
 		case <-ctx.Done():

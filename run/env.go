@@ -42,26 +42,37 @@ func (e Env) hub() *artifact.Hub {
 	return h
 }
 
-// fetch runs one download with its progress shown.
+// fetch runs what fetches, checks or builds something for name, each of its
+// steps shown as a phase of its own: they count different things.
 func (e Env) fetch(ctx context.Context, name string, get func(context.Context) (string, error)) (string, error) {
 	var phase Phase
+	var last artifact.Event
+	end := func(err error) {
+		switch {
+		case phase == nil:
+		case err != nil:
+			phase.Done("failed")
+		case last.Unit == "" && last.Done > 0:
+			phase.Done(fmt.Sprintf("%.1f MB", float64(last.Done)/1e6))
+		default:
+			phase.Done("")
+		}
+	}
 	old := e.Store.Progress
 	defer func() { e.Store.Progress = old }()
-	var size int64
 	e.Store.Progress = func(ev artifact.Event) {
-		if phase == nil {
-			phase = e.reporter().Phase("fetch "+name, "bytes", ev.Total)
+		if phase == nil || ev.Name != last.Name || ev.Unit != last.Unit {
+			end(nil)
+			unit := ev.Unit
+			if unit == "" && ev.Total > 0 {
+				unit = "bytes"
+			}
+			phase = e.reporter().Phase(name+": "+ev.Name, unit, ev.Total)
 		}
-		size = ev.Done
-		phase.Update(ev.Done, ev.Name)
+		last = ev
+		phase.Update(ev.Done, "")
 	}
 	path, err := get(ctx)
-	if phase != nil {
-		if err != nil {
-			phase.Done("failed")
-		} else {
-			phase.Done(fmt.Sprintf("%.1f MB", float64(size)/1e6))
-		}
-	}
+	end(err)
 	return path, err
 }

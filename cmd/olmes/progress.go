@@ -12,8 +12,8 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
 
-	"olmes/record"
 	"olmes/run"
+	"olmes/secret"
 )
 
 // plainEvery is how often progress prints a line where there is no terminal.
@@ -25,24 +25,29 @@ func (a *app) reporter() run.Reporter {
 	if a.quiet {
 		return run.Silent{}
 	}
+	hide := secret.Process()
 	if f, ok := a.stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return &bars{w: f}
+		return &bars{w: f, hide: hide}
 	}
-	return &lines{w: a.stderr}
+	return &lines{w: a.stderr, hide: hide, now: time.Now}
 }
 
 // lines reports progress as plain lines.
-type lines struct{ w io.Writer }
+type lines struct {
+	w    io.Writer
+	hide *secret.Redactor
+	now  func() time.Time
+}
 
-func (l *lines) Note(text string) { fmt.Fprintln(l.w, record.Redact(text)) }
+func (l *lines) Note(text string) { fmt.Fprintln(l.w, l.hide.Redact(text)) }
 
 func (l *lines) Phase(name, unit string, total int64) run.Phase {
-	now := time.Now()
-	return &linesPhase{w: l.w, name: name, unit: unit, total: total, start: now, last: now}
+	now := l.now()
+	return &linesPhase{lines: l, name: name, unit: unit, total: total, start: now, last: now}
 }
 
 type linesPhase struct {
-	w           io.Writer
+	*lines
 	name, unit  string
 	total       int64
 	start, last time.Time
@@ -51,7 +56,7 @@ type linesPhase struct {
 }
 
 func (p *linesPhase) Update(done int64, state string) {
-	now := time.Now()
+	now := p.now()
 	if !p.started {
 		p.first, p.started = done, true
 	}
@@ -59,67 +64,105 @@ func (p *linesPhase) Update(done int64, state string) {
 		return
 	}
 	p.last = now
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s", p.name, amount(done, p.unit))
-	if p.total > 0 {
-		fmt.Fprintf(&b, " of %s (%d%%)", amount(p.total, p.unit), 100*done/p.total)
+	var parts []string
+	if count := progress(done, p.total, p.unit); count != "" {
+		parts = append(parts, count)
 	}
 	if state != "" {
-		fmt.Fprintf(&b, ", %s", state)
+		parts = append(parts, state)
 	}
-	if moved := done - p.first; moved > 0 && p.total > done {
-		left := time.Duration(float64(now.Sub(p.start)) * float64(p.total-done) / float64(moved))
-		fmt.Fprintf(&b, ", %s left", left.Round(time.Second))
+	if left, ok := remaining(now.Sub(p.start), done-p.first, p.total-done); ok {
+		parts = append(parts, left.String()+" left")
 	}
-	fmt.Fprintln(p.w, record.Redact(b.String()))
+	fmt.Fprintln(p.w, p.hide.Redact(p.name+": "+strings.Join(parts, ", ")))
 }
 
 func (p *linesPhase) Done(outcome string) {
-	fmt.Fprintln(p.w, doneLine(p.name, outcome, p.start))
+	fmt.Fprintln(p.w, doneLine(p.hide, p.name, outcome, p.now().Sub(p.start)))
+}
+
+// progress says how far a phase is, "" where it counts nothing.
+func progress(done, total int64, unit string) string {
+	switch {
+	case unit == "":
+		return ""
+	case unit == "%" || total <= 0:
+		return amount(done, unit)
+	}
+	return fmt.Sprintf("%s of %s (%d%%)", amount(done, unit), amount(total, unit), 100*done/total)
+}
+
+// remaining estimates the time for what is left from the time that what moved
+// has taken; false where that is no estimate yet.
+func remaining(spent time.Duration, moved, left int64) (time.Duration, bool) {
+	if moved <= 0 || left <= 0 {
+		return 0, false
+	}
+	seconds := spent.Seconds() * float64(left) / float64(moved)
+	if seconds > 1000*3600 {
+		return 0, false
+	}
+	return time.Duration(seconds * float64(time.Second)).Round(time.Second), true
 }
 
 // doneLine is the last line of a phase.
-func doneLine(name, outcome string, start time.Time) string {
-	if outcome != "failed" {
-		outcome = "done, " + record.Redact(outcome)
+func doneLine(hide *secret.Redactor, name, outcome string, took time.Duration) string {
+	switch outcome {
+	case "":
+		outcome = "done"
+	case "failed":
+	default:
+		outcome = "done, " + outcome
 	}
-	return fmt.Sprintf("%s: %s (%s)", name, outcome, time.Since(start).Round(100*time.Millisecond))
+	return hide.Redact(fmt.Sprintf("%s: %s (%s)", name, outcome, took.Round(100*time.Millisecond)))
 }
 
 // amount formats a count of units; bytes in MB.
 func amount(n int64, unit string) string {
-	if unit == "bytes" {
+	switch unit {
+	case "bytes":
 		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	case "%":
+		return fmt.Sprintf("%d%%", n)
 	}
 	return fmt.Sprintf("%d %s", n, unit)
 }
 
 // bars reports progress as bars on a terminal, one phase at a time.
-type bars struct{ w io.Writer }
+type bars struct {
+	w    io.Writer
+	hide *secret.Redactor
+}
 
-func (b *bars) Note(text string) { fmt.Fprintln(b.w, record.Redact(text)) }
+func (b *bars) Note(text string) { fmt.Fprintln(b.w, b.hide.Redact(text)) }
 
 func (b *bars) Phase(name, unit string, total int64) run.Phase {
-	p := &barPhase{w: b.w, name: name, start: time.Now()}
+	p := &barPhase{bars: b, name: name, start: time.Now()}
 	p.state.Store("")
 	p.progress = mpb.New(mpb.WithOutput(b.w), mpb.WithWidth(40), mpb.WithRefreshRate(200*time.Millisecond))
-	count := decor.CountersNoUnit("%d / %d "+unit, decor.WCSyncSpace)
-	if unit == "bytes" {
-		count = decor.CountersKiloByte("% .1f / % .1f", decor.WCSyncSpace)
+	var after []decor.Decorator
+	switch unit {
+	case "":
+	case "%":
+		after = append(after, decor.Percentage(decor.WCSyncSpace))
+	case "bytes":
+		after = append(after, decor.CountersKiloByte("% .1f / % .1f", decor.WCSyncSpace))
+	default:
+		after = append(after, decor.CountersNoUnit("%d / %d "+unit, decor.WCSyncSpace))
 	}
+	after = append(after,
+		decor.Any(func(decor.Statistics) string { return " " + p.state.Load().(string) }),
+		decor.OnComplete(decor.AverageETA(decor.ET_STYLE_GO, decor.WCSyncSpace), ""))
 	p.bar = p.progress.AddBar(total,
 		mpb.BarRemoveOnComplete(),
-		mpb.PrependDecorators(decor.Name(name+" ")),
-		mpb.AppendDecorators(count,
-			decor.Any(func(decor.Statistics) string { return " " + p.state.Load().(string) }),
-			decor.OnComplete(decor.AverageETA(decor.ET_STYLE_GO, decor.WCSyncSpace), ""),
-		),
+		mpb.PrependDecorators(decor.Name(b.hide.Redact(name)+" ")),
+		mpb.AppendDecorators(after...),
 	)
 	return p
 }
 
 type barPhase struct {
-	w        io.Writer
+	*bars
 	name     string
 	start    time.Time
 	progress *mpb.Progress
@@ -128,12 +171,12 @@ type barPhase struct {
 }
 
 func (p *barPhase) Update(done int64, state string) {
-	p.state.Store(record.Redact(state))
+	p.state.Store(p.hide.Redact(state))
 	p.bar.SetCurrent(done)
 }
 
 func (p *barPhase) Done(outcome string) {
 	p.bar.Abort(true)
 	p.progress.Wait()
-	fmt.Fprintln(p.w, doneLine(p.name, outcome, p.start))
+	fmt.Fprintln(p.w, doneLine(p.hide, p.name, outcome, time.Since(p.start)))
 }
