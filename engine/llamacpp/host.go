@@ -63,6 +63,17 @@ func Host(ctx context.Context, r io.Reader, w io.Writer) error {
 				}
 				return nil, expand(lib, args)
 			},
+			opDevices: func(_ context.Context, raw json.RawMessage) (any, error) {
+				var args devicesArgs
+				if err := json.Unmarshal(raw, &args); err != nil {
+					return nil, fmt.Errorf("devices request: %w", err)
+				}
+				if _, err := get(args.Library); err != nil {
+					return nil, err
+				}
+				all, _ := devices()
+				return all, nil
+			},
 		},
 	})
 }
