@@ -44,6 +44,7 @@ type Description struct {
 	LibrarySHA256   string `json:"library_sha256"`             // of the shared libraries in use, hex
 	System          string `json:"system"`                     // operating system, processor, its features
 	Threads         int    `json:"threads"`                    // that compute
+	Parallel        int    `json:"parallel,omitempty"`         // trees computed at the same time; 0 means 1
 	Architecture    string `json:"architecture"`               // of the model: "llama", "gemma3", ...
 	Parameters      int64  `json:"parameters"`                 // of the model
 	WeightType      string `json:"weight_type"`                // most of the weights: "F16", "Q4_1", ...
@@ -90,7 +91,8 @@ func (e *TextError) Is(target error) bool { return target == ErrInput }
 // engine's context or with ids outside its vocabulary is an ErrInput, and the
 // engine stays usable; so it does when ctx is cancelled, which Score answers
 // with ctx.Err() in a wrapped form, without finishing the tree.
-// Score may be called from several goroutines; engines may serve them in turn.
+// Score may be called from several goroutines; engines may serve them in turn,
+// or several at once (Description.Parallel), which changes no result.
 type Scorer interface {
 	Score(ctx context.Context, tree *trie.Tree) (Scores, error)
 }
@@ -124,6 +126,12 @@ type Detokenizer interface {
 type Stats struct {
 	Computed int64 `json:"computed"` // sum of Scores.Computed, unfinished calls included
 	Library  int64 `json:"library"`  // the computing library's own counter; -1 if it has none
+
+	// What the computing took, summed over trees computed at the same time; zero
+	// where the engine does not measure.
+	Rows   int64   `json:"rows"`           // tokens whose logits were wanted
+	Decode float64 `json:"decode_seconds"` // in the library's decoding
+	Sum    float64 `json:"sum_seconds"`    // in sums over the vocabulary
 }
 
 // Counter gives the counts.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"olmes"
 	"olmes/artifact"
@@ -37,7 +39,7 @@ func bigramRun(t *testing.T, e *enginetest.Bigram) (Config, Env) {
 // startBigram starts a copy of e each time, since a closed engine stays closed.
 func startBigram(e *enginetest.Bigram) func(context.Context, Setup) (engine.Engine, error) {
 	return func(context.Context, Setup) (engine.Engine, error) {
-		return &enginetest.Bigram{Before: e.Before, Change: e.Change}, nil
+		return &enginetest.Bigram{Before: e.Before, Change: e.Change, Parallel: e.Parallel}, nil
 	}
 }
 
@@ -195,6 +197,47 @@ func TestRunDies(t *testing.T) {
 	}
 }
 
+// TestRunParallel has an engine that computes three chunks at the same time,
+// and finishes them in another order than it was given them.
+func TestRunParallel(t *testing.T) {
+	c, env := bigramRun(t, &enginetest.Bigram{})
+	want, err := Do(t.Context(), c, Options{}, env)
+	fetched(t, err)
+	var calls, together atomic.Int32
+	env.Start = startBigram(&enginetest.Bigram{Parallel: 3, Before: func(context.Context, *trie.Tree) error {
+		defer together.Add(-1)
+		if n := calls.Add(1); n > 3 {
+			together.Add(1)
+			return nil
+		}
+		together.Add(1)
+		for deadline := time.Now().Add(10 * time.Second); together.Load() < 3; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				return errors.New("no three chunks at the same time")
+			}
+		}
+		time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+		return nil
+	}})
+	got, err := Do(t.Context(), c, Options{Dir: filepath.Join(t.TempDir(), "r"), NoReuse: true}, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameResults(t, want.Dir, got.Dir)
+}
+
+// sameResults compares the results of two runs, byte for byte.
+func sameResults(t *testing.T, a, b string) {
+	t.Helper()
+	for _, name := range []string{"predictions.parquet", "metrics.json"} {
+		x, errX := os.ReadFile(filepath.Join(a, name))
+		y, errY := os.ReadFile(filepath.Join(b, name))
+		if errX != nil || errY != nil || string(x) != string(y) {
+			t.Errorf("%s differs (%v, %v)", name, errX, errY)
+		}
+	}
+}
+
 // TestRunCancelled cancels a run and resumes it.
 func TestRunCancelled(t *testing.T) {
 	b := &enginetest.Bigram{}
@@ -224,11 +267,5 @@ func TestRunCancelled(t *testing.T) {
 	if _, err := Do(t.Context(), c, o, env); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"predictions.parquet", "metrics.json"} {
-		x, errX := os.ReadFile(filepath.Join(want.Dir, name))
-		y, errY := os.ReadFile(filepath.Join(dir, name))
-		if errX != nil || errY != nil || string(x) != string(y) {
-			t.Errorf("%s differs after a resume (%v, %v)", name, errX, errY)
-		}
-	}
+	sameResults(t, want.Dir, dir)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"olmes/engine"
@@ -15,52 +16,150 @@ import (
 const engineTries = 3
 
 // score has the engine score every chunk that is not finished yet, each made
-// durable before the next begins, and fills the predictions.
+// durable before it counts, and fills the predictions.
 func (r *Run) score(ctx context.Context, w *record.Writer, finished map[string]record.ChunkScores) error {
-	var total, done int64
+	s := &scoring{run: r, writer: w, finished: finished}
+	var total int64
 	for _, u := range r.units {
-		for i := range u.chunks {
-			total += int64(u.chunks[i].nodes)
-		}
-	}
-	phase := r.env.reporter().Phase("score", "tokens", total)
-	var scored int64
-	var spent time.Duration
-	for _, u := range r.units {
-		state := fmt.Sprintf("%s %s", u.task.Name, u.formulation)
-		instances := 0
+		q := &queue{unit: u}
 		for i := range u.chunks {
 			c := &u.chunks[i]
-			s, ok := finished[c.ID]
-			if !ok {
-				start := time.Now()
-				scores, err := r.scoreChunk(ctx, c)
-				if err != nil {
-					return fmt.Errorf("score %s, chunk %d of %d: %w", state, i+1, len(u.chunks), err)
+			total += int64(c.nodes)
+			if scores, ok := finished[c.ID]; ok {
+				if err := s.check(u, c, scores); err != nil {
+					return err
 				}
-				spent += time.Since(start)
-				scored += int64(scores.Computed)
-				s = record.ChunkScores{Chunk: c.ID, Env: r.currentEnv, Computed: scores.Computed, LogProbs: scores.LogProbs}
-				if err := w.Append(s); err != nil {
-					return fmt.Errorf("keep the scores of chunk %d of %s: %w", i+1, state, err)
-				}
-				finished[c.ID] = s
+				s.done += int64(c.nodes)
+				q.instances += c.instances()
+				continue
 			}
-			if len(s.LogProbs) != len(c.Tree.Wants) {
-				return fmt.Errorf("score %s: chunk %s has %d log-probabilities for %d wanted; the journal is of another plan", state, c.ID[:12], len(s.LogProbs), len(c.Tree.Wants))
+			q.chunks = append(q.chunks, i)
+			q.left += c.nodes
+		}
+		s.queues = append(s.queues, q)
+	}
+	s.phase = r.env.reporter().Phase("score", "tokens", total)
+	s.phase.Update(s.done, "")
+	s.started = time.Now()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var group sync.WaitGroup
+	for range max(1, r.description.Parallel) {
+		group.Go(func() {
+			if err := s.work(ctx); err != nil {
+				stop(err) // the first one counts
 			}
-			instances += u.fill(c, s.LogProbs)
-			u.computed += s.Computed
+		})
+	}
+	group.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	for _, u := range r.units {
+		for i := range u.chunks {
+			c := &u.chunks[i]
+			u.fill(c, finished[c.ID].LogProbs)
+			u.computed += finished[c.ID].Computed
 			c.Tree.Token, c.Tree.Parent = nil, nil
-			done += int64(c.nodes)
-			rate := ""
-			if scored > 0 {
-				rate = fmt.Sprintf(", %.0f tokens/s", float64(scored)/spent.Seconds())
-			}
-			phase.Update(done, fmt.Sprintf("%s, %d of %d instances%s", state, instances, len(u.preds), rate))
 		}
 	}
-	phase.Done(fmt.Sprintf("%d tokens in %s", scored, spent.Round(100*time.Millisecond)))
+	s.phase.Done(fmt.Sprintf("%d tokens in %s", s.scored, time.Since(s.started).Round(100*time.Millisecond)))
+	return nil
+}
+
+// queue is what is left to score of a unit.
+type queue struct {
+	unit      *unit
+	chunks    []int // indices of chunks that nobody has taken
+	left      int   // their new tokens
+	taken     bool  // somebody works on the unit
+	instances int   // scored
+}
+
+// scoring is the state that the workers of one run share. Each works on a unit
+// of its own as long as there are enough, since every worker that takes part in
+// a unit computes its few-shot prefix again.
+type scoring struct {
+	run    *Run
+	writer *record.Writer
+	phase  Phase
+
+	mu       sync.Mutex // guards what follows
+	finished map[string]record.ChunkScores
+	queues   []*queue
+	started  time.Time
+	done     int64 // tokens of finished chunks
+	scored   int64 // tokens computed in this session
+}
+
+// work scores chunks until none is left.
+func (s *scoring) work(ctx context.Context) error {
+	var q *queue
+	for {
+		var i int
+		if q, i = s.next(q); q == nil {
+			return nil
+		}
+		u := q.unit
+		c := &u.chunks[i]
+		scores, err := s.run.scoreChunk(ctx, c)
+		if err != nil {
+			return fmt.Errorf("score %s %s, chunk %d of %d: %w", u.task.Name, u.formulation, i+1, len(u.chunks), err)
+		}
+		done := record.ChunkScores{Chunk: c.ID, Env: s.run.currentEnv, Computed: scores.Computed, LogProbs: scores.LogProbs}
+		if err := s.check(u, c, done); err != nil {
+			return err
+		}
+		if err := s.writer.Append(done); err != nil {
+			return fmt.Errorf("keep the scores of chunk %d of %s %s: %w", i+1, u.task.Name, u.formulation, err)
+		}
+		s.finish(q, c, done)
+	}
+}
+
+// next takes a chunk: of the unit the worker is at, of one that nobody works
+// on, or of the one with most left.
+func (s *scoring) next(q *queue) (*queue, int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q == nil || len(q.chunks) == 0 {
+		q = nil
+		for _, other := range s.queues {
+			switch {
+			case len(other.chunks) == 0:
+			case q == nil, q.taken && !other.taken, q.taken && other.left > q.left:
+				q = other
+			}
+		}
+		if q == nil {
+			return nil, 0
+		}
+	}
+	i := q.chunks[0]
+	q.chunks = q.chunks[1:]
+	q.left -= q.unit.chunks[i].nodes
+	q.taken = true
+	return q, i
+}
+
+func (s *scoring) finish(q *queue, c *chunk, done record.ChunkScores) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.finished[c.ID] = done
+	s.done += int64(c.nodes)
+	s.scored += int64(done.Computed)
+	q.instances += c.instances()
+	rate := float64(s.scored) / time.Since(s.started).Seconds()
+	s.phase.Update(s.done, fmt.Sprintf("%s %s, %d of %d instances, %.0f tokens/s",
+		q.unit.task.Name, q.unit.formulation, q.instances, len(q.unit.preds), rate))
+}
+
+// check refuses log-probabilities that are not those of the chunk.
+func (s *scoring) check(u *unit, c *chunk, scores record.ChunkScores) error {
+	if len(scores.LogProbs) != len(c.Tree.Wants) {
+		return fmt.Errorf("score %s %s: chunk %s has %d log-probabilities for %d wanted; the journal is of another plan",
+			u.task.Name, u.formulation, c.ID[:12], len(scores.LogProbs), len(c.Tree.Wants))
+	}
 	return nil
 }
 

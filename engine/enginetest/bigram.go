@@ -21,6 +21,8 @@ import (
 type Bigram struct {
 	// Context is the most tokens of a path; 4096 if 0.
 	Context int
+	// Parallel is Description.Parallel; the bigram itself serves any number.
+	Parallel int
 	// Before, if set, is called at the start of each Score, and may wait or fail.
 	Before func(ctx context.Context, tree *trie.Tree) error
 	// Change, if set, gives the log-probability to return for next after prev
@@ -127,7 +129,7 @@ func (b *Bigram) Score(ctx context.Context, t *trie.Tree) (engine.Scores, error)
 // Describe implements engine.Describer.
 func (b *Bigram) Describe(context.Context) (engine.Description, error) {
 	return engine.Description{
-		Engine: "bigram", Version: "1", Threads: 1, Architecture: "bigram", Parameters: bigramVocab * bigramVocab,
+		Engine: "bigram", Version: "1", Threads: 1, Parallel: b.Parallel, Architecture: "bigram", Parameters: bigramVocab * bigramVocab,
 		WeightType: "F64", ContextTrain: b.context(), Vocab: bigramVocab, BOS: BigramBOS, EOS: BigramEOS,
 	}, b.open()
 }

@@ -427,15 +427,23 @@ func (s *suite) cancel(t *testing.T) {
 	}
 }
 
+// atOnce scores several trees, of one prefix and of others, from several
+// goroutines.
 func (s *suite) atOnce(t *testing.T) {
-	c := s.chunk(t, s.questions(4)...)
-	want := s.score(t, &c.Tree)
+	var chunks []*trie.Chunk
+	var want [][]float64
+	for n := range 4 {
+		c := s.chunk(t, s.questions(2+n)...)
+		chunks = append(chunks, c, c)
+		x := s.score(t, &c.Tree)
+		want = append(want, x, x)
+	}
 	var group sync.WaitGroup
-	for range 4 {
+	for i, c := range chunks {
 		group.Go(func() {
 			got, err := s.e.Score(t.Context(), &c.Tree)
-			if err != nil || !slices.Equal(got.LogProbs, want) {
-				t.Errorf("called from several goroutines: other bits (%v)", err)
+			if err != nil || !slices.Equal(got.LogProbs, want[i]) {
+				t.Errorf("tree %d, called from several goroutines: other bits (%v)", i, err)
 			}
 		})
 	}

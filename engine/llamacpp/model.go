@@ -22,17 +22,13 @@ import (
 // loaded is a model in this process. It implements engine.Engine,
 // engine.Detokenizer and engine.Counter.
 type loaded struct {
-	lib   *binding
-	args  loadArgs
-	model llama.Model
-	lctx  llama.Context
-	vocab llama.Vocab
-	size  int // of the vocabulary
-
-	mu     sync.Mutex // one computation at a time
-	cache  *nativeCache
-	packer packer
-	before int64 // tokens in the library's counter that warming up computed
+	lib     *binding
+	args    loadArgs
+	model   llama.Model
+	vocab   llama.Vocab
+	size    int // of the vocabulary
+	threads int // of each lane
+	lanes   lanes
 }
 
 // loadArgs are the args of the load operation.
@@ -41,6 +37,7 @@ type loadArgs struct {
 	Model     []string    `json:"model"`
 	Plan      engine.Plan `json:"plan"`
 	Threads   int         `json:"threads"`
+	Lanes     int         `json:"lanes"`
 	GPULayers int         `json:"gpu_layers"`
 }
 
@@ -118,59 +115,65 @@ func open(lib *binding, args loadArgs) (m *loaded, err error) {
 	if err := m.checkMemory(); err != nil {
 		return nil, err
 	}
+	n := args.Lanes
+	if n < 1 {
+		n = Lanes(args.Threads, m.laneBytes(), availableMemory())
+		if args.GPULayers != 0 {
+			n = 1
+		}
+	}
+	n = min(n, args.Threads)
+	m.threads = max(1, args.Threads/n)
+	for range n {
+		l, err := m.newLane()
+		if l != nil {
+			m.lanes.add(l)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// newLane makes a context and computes its first tokens. It returns what is to
+// be freed with an error, too.
+func (m *loaded) newLane() (*lane, error) {
+	plan := m.args.Plan
 	cp := llama.ContextDefaultParams()
-	cp.NCtx = uint32(args.Plan.Cells)
-	cp.NBatch = uint32(args.Plan.Batch)
-	cp.NUbatch = uint32(args.Plan.MicroBatch)
-	cp.NSeqMax = uint32(args.Plan.Sequences)
-	cp.NThreads = int32(args.Threads)
-	cp.NThreadsBatch = int32(args.Threads)
-	cp.TypeK = cacheTypes[args.Plan.KVType]
+	cp.NCtx = uint32(plan.Cells)
+	cp.NBatch = uint32(plan.Batch)
+	cp.NUbatch = uint32(plan.MicroBatch)
+	cp.NSeqMax = uint32(plan.Sequences)
+	cp.NThreads = int32(m.threads)
+	cp.NThreadsBatch = int32(m.threads)
+	cp.TypeK = cacheTypes[plan.KVType]
 	cp.TypeV = cp.TypeK
 	cp.FlashAttentionType = llama.FlashAttentionTypeDisabled
-	if args.Plan.FlashAttention {
+	if plan.FlashAttention {
 		cp.FlashAttentionType = llama.FlashAttentionTypeEnabled
 	}
 	cp.KVUnified = 1 // one set of cells for all sequences
 	cp.SwaFull = 1   // or cells outside a sliding window would be lost to later branches
 	cp.NoPerf = 0
 	cp.Offload_kqv, cp.OpOffload = 0, 0
-	if args.GPULayers != 0 {
+	if m.args.GPULayers != 0 {
 		cp.Offload_kqv, cp.OpOffload = 1, 1
 	}
-	lib.log.reset()
-	if m.lctx, err = llama.InitFromModel(m.model, cp); err != nil {
-		return nil, lib.log.explain(fmt.Errorf("make a context of %d cells (%s) for %s: %w", args.Plan.Cells, args.Plan.KVType, args.Model[0], err))
+	m.lib.log.reset()
+	l := &lane{}
+	var err error
+	if l.lctx, err = llama.InitFromModel(m.model, cp); err != nil {
+		return nil, m.lib.log.explain(fmt.Errorf("make a context of %d cells (%s) for %s: %w", plan.Cells, plan.KVType, m.args.Model[0], err))
 	}
-	if m.cache, err = newNativeCache(m.lctx, args.Plan.Batch, args.Plan.Sequences, m.size, lib.log); err != nil {
-		return nil, err
+	if l.cache, err = newNativeCache(l.lctx, plan.Batch, plan.Sequences, m.size, m.lib.log); err != nil {
+		return l, err
 	}
-	m.packer = packer{plan: args.Plan, vocab: m.size, workers: args.Threads, cache: m.cache, deepest: args.Plan.Cells}
+	l.packer = packer{plan: plan, vocab: m.size, workers: m.threads, cache: l.cache, deepest: plan.Cells}
 	if n := int(llama.ModelNCtxTrain(m.model)); n > 0 {
-		m.packer.deepest = min(m.packer.deepest, n)
+		l.packer.deepest = min(l.packer.deepest, n)
 	}
-	return m, m.warm()
-}
-
-// warm computes one batch of two tokens and one of one, so that both of the
-// library's counters, which show 1 for 0, have started.
-func (m *loaded) warm() error {
-	both := []slot{{token: 0, pos: 0, seqs: []int32{seqPrefix}}, {token: 1, pos: 1, seqs: []int32{seqPrefix}}}
-	for _, slots := range [][]slot{both[:min(2, m.args.Plan.Batch)], both[:1]} {
-		if err := m.cache.clear(true); err != nil {
-			return err
-		}
-		if err := m.cache.decode(slots); err != nil {
-			return fmt.Errorf("compute a first token: %w", err)
-		}
-	}
-	m.before = m.counter()
-	return m.cache.clear(true)
-}
-
-func (m *loaded) counter() int64 {
-	data := llama.PerfContext(m.lctx)
-	return int64(data.NPEval) + int64(data.NEval)
+	return l, l.warm(plan.Batch)
 }
 
 func (m *loaded) meta(key string) string {
@@ -213,17 +216,15 @@ func (m *loaded) checkMemory() error {
 	return nil
 }
 
+// laneBytes estimates what each lane takes: its cache, and as much again for
+// the library's intermediate results, which for small models are larger.
+func (m *loaded) laneBytes() int64 {
+	const scratch = 256 << 20
+	return m.cacheBytes() + max(m.cacheBytes(), scratch)
+}
+
 func (m *loaded) Close() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.cache != nil {
-		llama.BatchFree(m.cache.batch)
-		m.cache = nil
-	}
-	if m.lctx != 0 {
-		llama.Free(m.lctx)
-		m.lctx = 0
-	}
+	m.lanes.close()
 	if m.model != 0 {
 		llama.ModelFree(m.model)
 		m.model = 0
@@ -231,19 +232,23 @@ func (m *loaded) Close() error {
 	return nil
 }
 
+// Score computes the tree in a lane that is free, best in one that has the
+// tree's prefix in its cache already.
 func (m *loaded) Score(ctx context.Context, tree *trie.Tree) (engine.Scores, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.cache.current.Store(&ctx)
-	defer m.cache.current.Store(nil)
-	return m.packer.score(ctx, tree)
+	l, err := m.lanes.take(ctx, tree)
+	if err != nil {
+		return engine.Scores{}, err
+	}
+	defer m.lanes.give(l)
+	l.cache.current.Store(&ctx)
+	defer l.cache.current.Store(nil)
+	return l.packer.score(ctx, tree)
 }
 
-func (m *loaded) Stats(context.Context) (engine.Stats, error) {
-	// The library's counter lags until it is synchronized, which decode does.
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return engine.Stats{Computed: m.packer.computed.Load(), Library: m.counter() - m.before}, nil
+// Stats waits for the calls in progress: the library's counter lags until it is
+// synchronized, which decode does.
+func (m *loaded) Stats(ctx context.Context) (engine.Stats, error) {
+	return m.lanes.stats(ctx)
 }
 
 func (m *loaded) Describe(context.Context) (engine.Description, error) {
@@ -254,6 +259,7 @@ func (m *loaded) Describe(context.Context) (engine.Description, error) {
 		LibrarySHA256: m.lib.digest,
 		System:        system(),
 		Threads:       m.args.Threads,
+		Parallel:      m.lanes.count(),
 		Architecture:  m.meta("general.architecture"),
 		Parameters:    int64(llama.ModelNParams(m.model)),
 		WeightType:    llama.FtypeName(llama.ModelFtype(m.model)),

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"olmes/engine"
 	"olmes/trie"
@@ -68,7 +69,15 @@ type packer struct {
 	prefix   []int32 // in seqPrefix, if usable
 	usable   bool    // the cache is as it was left after a finished chunk
 	poisoned bool    // contents of cells may be NaN, which no mask hides
-	computed atomic.Int64
+
+	computed, rows    int64 // tokens decoded, and of them those whose logits were wanted
+	decoding, summing time.Duration
+}
+
+// holds reports whether the cache has the tree's prefix, so that start would
+// keep it.
+func (p *packer) holds(t *trie.Tree) bool {
+	return p.usable && !p.poisoned && t.Prefix > 0 && t.Prefix <= len(t.Token) && slices.Equal(t.Token[:t.Prefix], p.prefix)
 }
 
 // span is a batch: nodes [start, end).
@@ -140,9 +149,9 @@ func (p *packer) score(ctx context.Context, t *trie.Tree) (engine.Scores, error)
 		return engine.Scores{}, err
 	}
 	r := run{packer: p, tree: t, depth: depth, logProbs: make([]float64, len(t.Wants))}
-	usable := p.usable
+	held := p.holds(t)
 	p.usable = false // until the tree is finished
-	err := r.start(ctx, usable)
+	err := r.start(ctx, held)
 	for _, b := range batches {
 		if err != nil {
 			break
@@ -170,12 +179,12 @@ type run struct {
 	all      []int32 // sequence ids seqFirst, seqFirst+1, ...
 }
 
-// start brings the prefix into the cache.
-func (r *run) start(ctx context.Context, usable bool) error {
+// start brings the prefix into the cache, which may hold it.
+func (r *run) start(ctx context.Context, held bool) error {
 	n := r.tree.Prefix
 	ids := r.tree.Token[:n]
 	asked := len(r.tree.Wants) > 0 && int(r.tree.Wants[0].Node) < n
-	if usable && n > 0 && !asked && !r.poisoned && slices.Equal(ids, r.prefix) {
+	if held && !asked {
 		return r.cache.keep(seqPrefix)
 	}
 	if err := r.cache.clear(r.poisoned); err != nil {
@@ -282,13 +291,18 @@ func (r *run) decode(ctx context.Context, start, end int) error {
 	}
 	n := len(r.slots)
 	r.computed += n
-	r.packer.computed.Add(int64(n))
-	if err := r.cache.decode(r.slots); err != nil {
+	r.packer.computed += int64(n)
+	started := time.Now()
+	err := r.cache.decode(r.slots)
+	decoded := time.Now()
+	r.decoding += decoded.Sub(started)
+	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		return err
 	}
+	defer func() { r.summing += time.Since(decoded) }()
 	// One goroutine a row, so that a row's sum does not depend on their number.
 	type row struct {
 		logits      []float32
@@ -306,6 +320,7 @@ func (r *run) decode(ctx context.Context, start, end int) error {
 		}
 		rows = append(rows, row{x, first, r.want})
 	}
+	r.rows += int64(len(rows))
 	var next atomic.Int64
 	var bad atomic.Bool
 	var group sync.WaitGroup

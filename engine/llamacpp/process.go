@@ -26,6 +26,7 @@ type Options struct {
 	Model      []string    // GGUF files, in order
 	Plan       engine.Plan // see DefaultPlan and ExactPlan
 	Threads    int         // that compute; 0: one a physical core
+	Lanes      int         // trees computed at once, sharing Threads; 0: as many as threads and free memory allow
 	GPULayers  int         // layers computed on a GPU; -1: all; 0: none
 	Log        io.Writer   // takes the child's log lines, each in one Write; nil: nowhere
 }
@@ -179,11 +180,10 @@ func (p *process) explain(err error) error {
 }
 
 // Engine is llama.cpp in a child process. It implements engine.Engine,
-// engine.Detokenizer and engine.Counter. When the child dies, the call in
-// progress fails with an ExitError, and the next one starts another child.
+// engine.Detokenizer and engine.Counter. When the child dies, the calls in
+// progress fail with an ExitError, and the next one starts another child.
 type Engine struct {
-	o       Options
-	calling sync.Mutex // one call at a time
+	o Options
 
 	mu     sync.Mutex // guards what follows
 	p      *process   // nil if there is none
@@ -207,7 +207,7 @@ func Start(ctx context.Context, o Options) (engine.Engine, error) {
 	return e, nil
 }
 
-// process returns the child, started if need be. e.calling is not needed.
+// process returns the child, started if need be.
 func (e *Engine) process(ctx context.Context) (*process, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -228,7 +228,7 @@ func (e *Engine) process(ctx context.Context) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := loadArgs{Library: e.o.Library, Model: e.o.Model, Plan: e.o.Plan, Threads: e.o.Threads, GPULayers: e.o.GPULayers}
+	args := loadArgs{Library: e.o.Library, Model: e.o.Model, Plan: e.o.Plan, Threads: e.o.Threads, Lanes: e.o.Lanes, GPULayers: e.o.GPULayers}
 	p.client.Grace = 1 // a load cannot be told to stop
 	err = p.client.Load(ctx, args)
 	if err != nil {
@@ -242,8 +242,6 @@ func (e *Engine) process(ctx context.Context) (*process, error) {
 
 // do makes one call.
 func (e *Engine) do(ctx context.Context, call func(*wire.Client) error) error {
-	e.calling.Lock()
-	defer e.calling.Unlock()
 	p, err := e.process(ctx)
 	if err != nil {
 		return err

@@ -26,18 +26,21 @@ type Server struct {
 	Ops map[string]func(ctx context.Context, args json.RawMessage) (any, error)
 }
 
-// maxQueue is the number of requests that may wait.
+// maxQueue is the number of requests that may wait or be in progress.
 const maxQueue = 256
 
-// Serve answers requests from r on w, one after the other, until r ends, a
-// close request comes or ctx is cancelled; these give a nil error, and the
-// engine is closed. A request in progress is cancelled when r ends, so that an
+// Serve answers requests from r on w until r ends, a close request comes or ctx
+// is cancelled; these give a nil error, and the engine is closed. Score requests
+// are given to the engine as they come, all others are answered one after the
+// other. A request in progress is cancelled when r ends, so that an
 // engine does not outlive the process it serves. Serve leaves a read on r
 // behind when it returns before r ends.
 func Serve(ctx context.Context, r io.Reader, w io.Writer, s Server) error {
 	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	var scores sync.WaitGroup
 	defer func() {
+		stop()
+		scores.Wait()
 		if s.Engine != nil {
 			s.Engine.Close()
 		}
@@ -50,12 +53,23 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, s Server) error {
 		f   Frame
 	}
 	jobs := make(chan job, maxQueue)
-	answer := func(f Frame) error {
+	send := func(f Frame) error {
 		mu.Lock()
 		defer mu.Unlock()
-		delete(cancels, f.Header.ID)
 		return WriteFrame(w, f)
 	}
+	answer := func(j job) error {
+		f := s.do(j.ctx, j.f)
+		mu.Lock()
+		defer mu.Unlock()
+		cancels[f.Header.ID]()
+		delete(cancels, f.Header.ID)
+		if err := WriteFrame(w, f); err != nil {
+			return fmt.Errorf("answer engine request: %w", err)
+		}
+		return nil
+	}
+	unanswered := make(chan error, maxQueue) // of scores
 
 	var readErr error // read after jobs is closed
 	go func() {
@@ -72,6 +86,7 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, s Server) error {
 			id := f.Header.ID
 			mu.Lock()
 			cancel, running := cancels[id]
+			full := len(cancels) >= maxQueue
 			mu.Unlock()
 			switch {
 			case f.Header.Op == opCancel:
@@ -80,18 +95,17 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, s Server) error {
 				}
 				continue
 			case running:
-				answer(failure(f, fmt.Errorf("request %d is in progress already", id)))
+				send(failure(f, fmt.Errorf("request %d is in progress already", id)))
+				continue
+			case full:
+				send(failure(f, fmt.Errorf("more than %d requests are waiting", maxQueue)))
 				continue
 			}
 			jobCtx, cancel := context.WithCancel(ctx)
 			mu.Lock()
 			cancels[id] = cancel
 			mu.Unlock()
-			select {
-			case jobs <- job{jobCtx, f}:
-			default:
-				answer(failure(f, fmt.Errorf("more than %d requests are waiting", maxQueue)))
-			}
+			jobs <- job{jobCtx, f} // has room
 		}
 	}()
 
@@ -100,6 +114,8 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, s Server) error {
 		var ok bool
 		select {
 		case j, ok = <-jobs:
+		case err := <-unanswered:
+			return err
 		case <-ctx.Done():
 			// The reader has ended, or the caller wants the end.
 			select {
@@ -111,9 +127,16 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, s Server) error {
 		if !ok {
 			return readErr
 		}
-		out := s.do(j.ctx, j.f)
-		if err := answer(out); err != nil {
-			return fmt.Errorf("answer engine request: %w", err)
+		if j.f.Header.Op == opScore {
+			scores.Go(func() {
+				if err := answer(j); err != nil {
+					unanswered <- err
+				}
+			})
+			continue
+		}
+		if err := answer(j); err != nil {
+			return err
 		}
 		if j.f.Header.Op == opClose {
 			return nil

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -183,6 +184,27 @@ func TestCancel(t *testing.T) {
 	if _, err := c.Describe(t.Context()); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
+}
+
+// TestScoresAtOnce has an engine that answers no score until three are there.
+func TestScoresAtOnce(t *testing.T) {
+	var there sync.WaitGroup
+	there.Add(3)
+	e := &enginetest.Bigram{Before: func(context.Context, *trie.Tree) error {
+		there.Done()
+		there.Wait()
+		return nil
+	}}
+	c := connect(t, Server{Engine: e})
+	var group sync.WaitGroup
+	for range 3 {
+		group.Go(func() {
+			if _, err := c.Score(t.Context(), path); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
 }
 
 func TestUnresponsive(t *testing.T) {
