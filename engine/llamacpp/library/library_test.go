@@ -204,22 +204,7 @@ func TestMissing(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("Linux only")
 	}
-	if found("libno-such-thing.so.9", t.TempDir(), nil) {
-		t.Error("found what is not there")
-	}
 	dir := t.TempDir()
-	os.WriteFile(filepath.Join(dir, "libx.so.9"), nil, 0o644)
-	if !found("libx.so.9", dir, nil) {
-		t.Error("the folder itself is not looked at")
-	}
-	t.Setenv("LD_LIBRARY_PATH", dir)
-	if !found("libx.so.9", t.TempDir(), nil) {
-		t.Error("LD_LIBRARY_PATH is not looked at")
-	}
-	t.Setenv("LD_LIBRARY_PATH", "")
-	if !found("libx.so.9", t.TempDir(), []byte("glibc-ld.so.cache\x00libx.so.9\x00"+dir+"/libx.so.9\x00")) {
-		t.Error("the linker's cache is not looked at")
-	}
 	if err := os.WriteFile(filepath.Join(dir, "broken.so"), []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func options(src, blas string) []string {
 			flags += " -D" + name + "=scipy_" + name
 		}
 	}
-	return append(list, "-DCMAKE_CXX_FLAGS="+flags)
+	return append(list, "-DCMAKE_CXX_FLAGS="+flags+" -include "+filepath.Join(src, halfHeader))
 }
 
 // blasLibrary is the file of OpenBLAS, beside llama.cpp's own.
@@ -142,6 +142,9 @@ func buildNative(ctx context.Context, store *artifact.Store, tmp, dir string) er
 		return name
 	})
 	if err != nil {
+		return err
+	}
+	if err := tune(src); err != nil {
 		return err
 	}
 	logPath := filepath.Join(store.Dir, "logs", "llama.cpp-native.log")

@@ -1,7 +1,6 @@
 package library
 
 import (
-	"bytes"
 	"debug/elf"
 	"fmt"
 	"os"
@@ -9,6 +8,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"olmes/engine/llamacpp/linker"
 )
 
 // packages names the Debian packages that system libraries come in.
@@ -48,9 +49,8 @@ func usable(lib Library) error {
 }
 
 // Missing returns the system libraries that the files in dir, and the Go
-// binding (libffi), need and that the dynamic linker would not find. It looks
-// where glibc's linker looks: LD_LIBRARY_PATH, its cache, the usual folders. On
-// systems other than Linux it finds nothing missing.
+// binding (libffi), need and that the dynamic linker would not find. On systems
+// other than Linux it finds nothing missing.
 func Missing(dir string) ([]string, error) {
 	if runtime.GOOS != "linux" {
 		return nil, nil
@@ -74,37 +74,14 @@ func Missing(dir string) ([]string, error) {
 			needed[lib] = true
 		}
 	}
-	cache, _ := os.ReadFile("/etc/ld.so.cache") // absent in small images
 	var missing []string
 	for lib := range needed {
-		if !strings.HasPrefix(lib, "ld-linux") && !found(lib, dir, cache) {
+		if !strings.HasPrefix(lib, "ld-linux") && !linker.Finds(lib, dir) {
 			missing = append(missing, lib)
 		}
 	}
 	slices.Sort(missing)
 	return missing, nil
-}
-
-func found(lib, dir string, cache []byte) bool {
-	folders := append([]string{dir}, filepath.SplitList(os.Getenv("LD_LIBRARY_PATH"))...)
-	triplet := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[runtime.GOARCH]
-	for _, root := range []string{"/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib"} {
-		folders = append(folders, root, filepath.Join(root, triplet))
-	}
-	for _, folder := range folders {
-		if _, err := os.Stat(filepath.Join(folder, lib)); err == nil {
-			return true
-		}
-	}
-	// The cache holds the names and paths as C strings; a path in it may be stale.
-	for _, path := range bytes.Split(cache, []byte{0}) {
-		if bytes.HasPrefix(path, []byte("/")) && filepath.Base(string(path)) == lib {
-			if _, err := os.Stat(string(path)); err == nil {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // features lists the CPU's features as Linux names them; elsewhere nothing.
