@@ -110,6 +110,10 @@ type Engine struct {
 	Version       string `json:"version,omitempty"`
 	Variant       string `json:"variant,omitempty"`
 	LibrarySHA256 string `json:"library_sha256,omitempty"`
+	// GPULayers counts the layers computed on GPUs, -1 for all, and Devices says
+	// what kinds of GPU hold them: each rounds in its own way.
+	GPULayers int      `json:"gpu_layers,omitempty"`
+	Devices   []string `json:"devices,omitempty"`
 }
 
 // Canonical returns the identity's canonical JSON, free of secrets.

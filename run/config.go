@@ -29,9 +29,20 @@ type Config struct {
 	Source          string   `yaml:"source" json:"source"`                       // wheel (default), a wheel's path, or hf
 	Variant         string   `yaml:"variant" json:"variant"`                     // engine library; default the best one installed
 	Threads         int      `yaml:"threads" json:"threads"`                     // default: all cores
-	GPULayers       int      `yaml:"gpu_layers" json:"gpu_layers"`               // layers put on a GPU; default 0
+	GPULayers       *int     `yaml:"gpu_layers" json:"gpu_layers"`               // layers put on a GPU; default all with a GPU library that finds one, else 0
+	Devices         []string `yaml:"devices" json:"devices"`                     // GPUs, as `olmes engine devices` names them; default all
+	Plan            string   `yaml:"plan" json:"plan"`                           // default (by the model's shape), auto (measured), or a YAML or JSON file
+	Batch           int      `yaml:"batch" json:"batch"`                         // tokens computed at once; default by the plan
 	ChunkTokens     int      `yaml:"chunk_tokens" json:"chunk_tokens"`           // new tokens a chunk takes at most; default by model size
+	Truncation      string   `yaml:"truncation" json:"truncation"`               // standard (default), or shared: an instance's choices are cut at one place
 }
+
+// Bounds of a plan's numbers as flags give them.
+const (
+	minBatch       = 16
+	maxBatch       = 1 << 16
+	maxChunkTokens = 1 << 24
+)
 
 // maxThreads is how many threads llama.cpp takes (GGML_MAX_N_THREADS); with more
 // it aborts.
@@ -77,6 +88,8 @@ func (c Config) Resolved() (Config, error) {
 	def(&c.BOS, "auto")
 	def(&c.Weights, "auto")
 	def(&c.Source, "wheel")
+	def(&c.Plan, planDefault)
+	def(&c.Truncation, "standard")
 	if len(c.Tasks) == 0 {
 		c.Tasks = []string{"olmes"}
 	}
@@ -86,6 +99,7 @@ func (c Config) Resolved() (Config, error) {
 		oneOf("bos", c.BOS, "auto", "always", "never", "tokenizer"),
 		oneOf("weights", c.Weights, "auto", "as-is", "f16", "bf16", "f32"),
 		oneOf("split", c.Split, "", "test", "validation"),
+		oneOf("truncation", c.Truncation, "standard", "shared"),
 		oneOf("engine variant", c.Variant, variants()...),
 	} {
 		if err != nil {
@@ -100,12 +114,20 @@ func (c Config) Resolved() (Config, error) {
 		return c, usage("a limit is negative; give the number of instances, or leave it out for all")
 	case c.Limit > 0 && c.LimitPerSubject > 0 || c.All && (c.Limit > 0 || c.LimitPerSubject > 0):
 		return c, usage("all, limit and limit per subject exclude each other; give one")
-	case c.Threads < 0 || c.GPULayers < 0 || c.ChunkTokens < 0:
+	case c.Threads < 0 || c.GPULayers != nil && *c.GPULayers < 0 || c.ChunkTokens < 0:
 		return c, usage("threads, gpu layers and chunk tokens cannot be negative")
 	case c.Threads > maxThreads:
 		return c, usage("threads is %d; the engine takes %d at most", c.Threads, maxThreads)
-	case c.GPULayers > math.MaxInt32 || c.ChunkTokens > math.MaxInt32:
-		return c, usage("gpu layers and chunk tokens can be %d at most", math.MaxInt32)
+	case c.GPULayers != nil && *c.GPULayers > math.MaxInt32 || c.ChunkTokens > maxChunkTokens:
+		return c, usage("gpu layers can be %d at most, chunk tokens %d", math.MaxInt32, maxChunkTokens)
+	case c.Batch != 0 && (c.Batch < minBatch || c.Batch > maxBatch):
+		return c, usage("batch is %d; it can be from %d to %d", c.Batch, minBatch, maxBatch)
+	case c.Batch != 0 && c.Plan == planAuto:
+		return c, usage("plan auto measures which batch is best; leave out batch %d or plan auto", c.Batch)
+	case len(c.Devices) > 0 && c.GPULayers != nil && *c.GPULayers == 0:
+		return c, usage("devices %s are given and no layer is put on them (gpu layers 0); leave out one", strings.Join(c.Devices, ", "))
+	case slices.Contains(c.Devices, ""):
+		return c, usage("the name of a device is empty; olmes engine devices lists them")
 	case c.Exact && c.Weights != "auto" && c.Weights != "f32":
 		return c, usage("exact means weights in 32 bits; leave out weights %s or exact", c.Weights)
 	}

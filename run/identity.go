@@ -41,7 +41,8 @@ func (r *Run) identity() (record.Identity, error) {
 		Window: r.encoder.Window, Truncation: truncationRule, Tokenization: tokenizationRule,
 		Plan:      plan,
 		Precision: record.Precision{Published: strings.ToLower(m.WeightType), Computed: r.setup.precision(), Exact: r.config.Exact},
-		Engine:    record.Engine{Name: d.Engine, Version: d.Version, Variant: d.Variant, LibrarySHA256: d.LibrarySHA256},
+		Engine: record.Engine{Name: d.Engine, Version: d.Version, Variant: d.Variant, LibrarySHA256: d.LibrarySHA256,
+			GPULayers: r.setup.GPULayers, Devices: deviceTypes(r.setup.Devices)},
 	}
 	if d.BOS >= 0 {
 		id.BOS.ID = &d.BOS
@@ -151,7 +152,8 @@ func (r *Run) environment() record.Environment {
 	return record.Environment{
 		OS: runtime.GOOS + "/" + runtime.GOARCH, CPU: cpuModel(), Cores: runtime.NumCPU(), Threads: d.Threads,
 		Engine: d.Engine, EngineVersion: d.Version, EngineVariant: d.Variant, System: d.System,
-		Library: string(lib.Variant), LibrarySource: lib.Source, LibrarySHA256: d.LibrarySHA256,
+		Accelerator: accelerators(r.setup.Devices),
+		Library:     string(lib.Variant), LibrarySource: lib.Source, LibrarySHA256: d.LibrarySHA256,
 		Go: runtime.Version(), Product: Version, Revision: revision(),
 	}
 }

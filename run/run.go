@@ -36,6 +36,7 @@ type Run struct {
 	config      Config
 	env         Env
 	setup       Setup
+	planFile    planFile
 	engine      engine.Engine
 	description engine.Description
 	encoder     *Encoder

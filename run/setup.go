@@ -23,8 +23,9 @@ type Setup struct {
 	Weights   string          // as-is, or what the copy was expanded to: f16, bf16, f32
 	Library   library.Library // of llama.cpp
 	Plan      engine.Plan
-	Threads   int // 0: the engine decides
-	GPULayers int
+	Threads   int               // 0: the engine decides
+	GPULayers int               // -1: all
+	Devices   []llamacpp.Device // that hold them
 }
 
 // precision names the type the weights are computed with.
@@ -46,8 +47,10 @@ func start(ctx context.Context, c Config, env Env) (*Run, []chosen, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r := &Run{config: c, env: env}
-	r.setup = Setup{Threads: c.Threads, GPULayers: c.GPULayers}
+	r := &Run{config: c, env: env, setup: Setup{Threads: c.Threads}}
+	if r.planFile, err = readPlan(c); err != nil {
+		return nil, nil, err
+	}
 	if r.setup.Model, err = r.resolveModel(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -61,29 +64,31 @@ func start(ctx context.Context, c Config, env Env) (*Run, []chosen, error) {
 	return r, all, nil
 }
 
-// open resolves library, weights and plan and starts the engine.
+// launch returns what starts the engine.
+func (r *Run) launch() func(context.Context, Setup) (engine.Engine, error) {
+	if r.env.Start != nil {
+		return r.env.Start
+	}
+	return startEngine
+}
+
+// open resolves library, devices, weights and plan and starts the engine.
 func (r *Run) open(ctx context.Context) (err error) {
 	m := r.setup.Model
 	if r.setup.Library, err = openLibrary(ctx, r.config, r.env); err != nil {
 		return err
 	}
+	if err := r.chooseDevices(ctx); err != nil {
+		return err
+	}
 	if err := r.expand(ctx); err != nil {
 		return err
 	}
-	shape := llamacpp.Shape{Parameters: m.Parameters, Context: m.Context}
-	r.setup.Plan = llamacpp.DefaultPlan(shape)
-	if r.config.Exact {
-		r.setup.Plan = llamacpp.ExactPlan(shape)
-	}
-	if r.config.ChunkTokens > 0 {
-		r.setup.Plan.ChunkTokens = r.config.ChunkTokens
+	if err := r.choosePlan(ctx, llamacpp.FreeMemory()); err != nil {
+		return err
 	}
 	phase := r.env.reporter().Phase("load "+m.Name, "", 0)
-	launch := r.env.Start
-	if launch == nil {
-		launch = startEngine
-	}
-	if r.engine, err = launch(ctx, r.setup); err != nil {
+	if r.engine, err = r.launch()(ctx, r.setup); err != nil {
 		phase.Done("failed")
 		return fmt.Errorf("load %s: %w", m.Label(), err)
 	}
@@ -208,8 +213,8 @@ func (r *Run) expand(ctx context.Context) error {
 // the output rows, fit into free memory; unknown memory counts as enough.
 func fits(weights int64) bool {
 	const room = 1 << 30
-	free, ok := freeMemory()
-	return !ok || weights+room < free
+	free := llamacpp.FreeMemory()
+	return free == 0 || weights+room < free
 }
 
 // startEngine starts the embedded llama.cpp in a child process.

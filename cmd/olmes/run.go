@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strconv"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
@@ -78,6 +79,7 @@ Ctrl-C stops a run after its current batch; the same command with --resume goes 
 	f := cmd.Flags()
 	tasksFlag(cmd, &c.Tasks, "olmes: all ten")
 	f.StringVar(&c.Formulation, "formulation", "", "cf, mcf or both (default both)")
+	f.StringVar(&c.Truncation, "truncation", "", "standard (default: each request by itself), or shared: all choices of an instance are cut at one place (off-standard)")
 	f.StringVar(&c.Normalizations, "normalizations", "", "standard (default), or all: pmi for every cf task too")
 	f.StringVarP(&file, "file", "f", "", "read settings from a YAML `file`; flags go before it")
 	f.StringVarP(&o.Dir, "output", "o", "", "folder of the record (default RUNS/ID)")
@@ -98,9 +100,33 @@ func modelFlags(cmd *cobra.Command, c *run.Config) {
 	f.BoolVar(&c.Exact, "exact", false, "weights and KV cache in 32 bits, flash attention off")
 	f.StringVar(&c.Variant, "engine-variant", "", "engine library: cpu, native, cuda, vulkan (default: the best installed)")
 	f.IntVar(&c.Threads, "threads", 0, "threads of the engine (default all cores)")
-	f.IntVar(&c.GPULayers, "gpu-layers", 0, "layers put on a GPU")
+	f.Var(optionalInt{&c.GPULayers}, "gpu-layers", "layers put on a GPU (default all with a GPU library that finds one, else 0)")
+	f.StringSliceVar(&c.Devices, "device", nil, "GPUs by `name`, as olmes engine devices shows them (default all)")
+	f.StringVar(&c.Plan, "plan", "", "default (by the model's shape), auto (measured), or a YAML or JSON file")
+	f.IntVar(&c.Batch, "batch", 0, "tokens computed at once (default by the plan)")
 	f.IntVar(&c.ChunkTokens, "chunk-tokens", 0, "new tokens a chunk takes at most (default by model size)")
 }
+
+// optionalInt is a flag for a number that has no value until it is given.
+type optionalInt struct{ value **int }
+
+func (o optionalInt) String() string {
+	if o.value == nil || *o.value == nil {
+		return ""
+	}
+	return strconv.Itoa(**o.value)
+}
+
+func (o optionalInt) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return fmt.Errorf("%q is no number", text)
+	}
+	*o.value = &n
+	return nil
+}
+
+func (o optionalInt) Type() string { return "int" }
 
 // readConfig reads a run file and lets the flags that were given win.
 func readConfig(path string, cmd *cobra.Command, c *run.Config) error {
