@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"olmes"
@@ -35,7 +36,11 @@ type unit struct {
 	differ      int    // requests whose ids differ when tokenized apart
 	truncated   int    // requests cut from the left
 	firstIDs    []int32
+	took        preparing
 }
+
+// preparing is what the preparation of a unit took.
+type preparing struct{ render, tokenize, schedule time.Duration }
 
 // unitData says where a unit's instances came from.
 type unitData struct {
@@ -66,6 +71,7 @@ type renderer struct {
 // prepare renders, encodes and cuts one unit. evaluated are positions in the
 // split's file order, in evaluation order.
 func (r *renderer) prepare(ctx context.Context, u *unit, evaluated []int, pmi bool, step func(requests int)) error {
+	started := time.Now()
 	var whole, single, plain sequences
 	digest := sha256.New()
 	examples, err := prompt.Prefix(u.task.Template, u.data.Shots, u.formulation)
@@ -86,7 +92,9 @@ func (r *renderer) prepare(ctx context.Context, u *unit, evaluated []int, pmi bo
 			sizes[i] = len(rs)
 			reqs = append(reqs, rs...)
 		}
+		tokenizing := time.Now()
 		encoded, err := r.enc.Encode(ctx, reqs, prefix)
+		u.took.tokenize += time.Since(tokenizing)
 		if err != nil {
 			return err
 		}
@@ -109,7 +117,11 @@ func (r *renderer) prepare(ctx context.Context, u *unit, evaluated []int, pmi bo
 		}
 	}
 	u.digest = hex.EncodeToString(digest.Sum(nil))
-	return u.cut(whole, single, plain, r.chunk)
+	scheduling := time.Now()
+	u.took.render = scheduling.Sub(started) - u.took.tokenize
+	err = u.cut(whole, single, plain, r.chunk)
+	u.took.schedule = time.Since(scheduling)
+	return err
 }
 
 // sequences are requests as ids, grouped by instance.
@@ -220,14 +232,23 @@ func (r *renderer) prediction(u *unit, rs []olmes.Request, es []Encoded, digest 
 	return p, dropped
 }
 
-// fill puts a chunk's log-probabilities into the predictions and returns the
-// number of instances whose first choice is among them.
-func (u *unit) fill(c *chunk, logprobs []float64) (instances int) {
+// instances returns the number of instances whose first choice is in the chunk.
+func (c *chunk) instances() int {
+	n := 0
+	for _, refs := range c.refs {
+		for _, r := range refs {
+			if r.choice == 0 && !r.unconditional {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// fill puts a chunk's log-probabilities into the predictions.
+func (u *unit) fill(c *chunk, logprobs []float64) {
 	for g, refs := range c.refs {
 		for s, r := range refs {
-			if r.choice == 0 && !r.unconditional {
-				instances++
-			}
 			wants := c.Index[g][s]
 			values := make([]float64, len(wants))
 			var sum float64
@@ -248,5 +269,4 @@ func (u *unit) fill(c *chunk, logprobs []float64) (instances int) {
 			}
 		}
 	}
-	return instances
 }

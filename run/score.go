@@ -18,6 +18,19 @@ const engineTries = 3
 // score has the engine score every chunk that is not finished yet, each made
 // durable before it counts, and fills the predictions.
 func (r *Run) score(ctx context.Context, w *record.Writer, finished map[string]record.ChunkScores) error {
+	s, err := r.scoring(w, finished)
+	if err != nil {
+		return err
+	}
+	if err := s.do(ctx); err != nil {
+		return err
+	}
+	s.phase.Done(fmt.Sprintf("%d tokens in %s", s.scored, time.Since(s.started).Round(100*time.Millisecond)))
+	return nil
+}
+
+// scoring finds out what is left to score.
+func (r *Run) scoring(w *record.Writer, finished map[string]record.ChunkScores) (*scoring, error) {
 	s := &scoring{run: r, writer: w, finished: finished}
 	var total int64
 	for _, u := range r.units {
@@ -27,7 +40,7 @@ func (r *Run) score(ctx context.Context, w *record.Writer, finished map[string]r
 			total += int64(c.nodes)
 			if scores, ok := finished[c.ID]; ok {
 				if err := s.check(u, c, scores); err != nil {
-					return err
+					return nil, err
 				}
 				s.done += int64(c.nodes)
 				q.instances += c.instances()
@@ -40,11 +53,17 @@ func (r *Run) score(ctx context.Context, w *record.Writer, finished map[string]r
 	}
 	s.phase = r.env.reporter().Phase("score", "tokens", total)
 	s.phase.Update(s.done, "")
+	return s, nil
+}
+
+// do scores with as many workers as the engine computes trees at the same time,
+// and fills the predictions.
+func (s *scoring) do(ctx context.Context) error {
 	s.started = time.Now()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var group sync.WaitGroup
-	for range max(1, r.description.Parallel) {
+	for range max(1, s.run.description.Parallel) {
 		group.Go(func() {
 			if err := s.work(ctx); err != nil {
 				stop(err) // the first one counts
@@ -55,15 +74,14 @@ func (r *Run) score(ctx context.Context, w *record.Writer, finished map[string]r
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	for _, u := range r.units {
+	for _, u := range s.run.units {
 		for i := range u.chunks {
 			c := &u.chunks[i]
-			u.fill(c, finished[c.ID].LogProbs)
-			u.computed += finished[c.ID].Computed
+			u.fill(c, s.finished[c.ID].LogProbs)
+			u.computed += s.finished[c.ID].Computed
 			c.Tree.Token, c.Tree.Parent = nil, nil
 		}
 	}
-	s.phase.Done(fmt.Sprintf("%d tokens in %s", s.scored, time.Since(s.started).Round(100*time.Millisecond)))
 	return nil
 }
 
@@ -84,12 +102,17 @@ type scoring struct {
 	writer *record.Writer
 	phase  Phase
 
+	// after, if set, is called by a worker when it has finished a chunk.
+	after func(ctx context.Context, c *chunk, scores engine.Scores) error
+
 	mu       sync.Mutex // guards what follows
 	finished map[string]record.ChunkScores
 	queues   []*queue
 	started  time.Time
-	done     int64 // tokens of finished chunks
-	scored   int64 // tokens computed in this session
+	done     int64         // tokens of finished chunks
+	scored   int64         // tokens computed in this session
+	scorings time.Duration // all workers' time in scoring chunks
+	appends  time.Duration // and in making them durable
 }
 
 // work scores chunks until none is left.
@@ -102,7 +125,9 @@ func (s *scoring) work(ctx context.Context) error {
 		}
 		u := q.unit
 		c := &u.chunks[i]
+		started := time.Now()
 		scores, err := s.run.scoreChunk(ctx, c)
+		scored := time.Now()
 		if err != nil {
 			return fmt.Errorf("score %s %s, chunk %d of %d: %w", u.task.Name, u.formulation, i+1, len(u.chunks), err)
 		}
@@ -113,7 +138,12 @@ func (s *scoring) work(ctx context.Context) error {
 		if err := s.writer.Append(done); err != nil {
 			return fmt.Errorf("keep the scores of chunk %d of %s %s: %w", i+1, u.task.Name, u.formulation, err)
 		}
-		s.finish(q, c, done)
+		s.finish(q, c, done, scored.Sub(started), time.Since(scored))
+		if s.after != nil {
+			if err := s.after(ctx, c, scores); err != nil {
+				return err
+			}
+		}
 	}
 }
 
@@ -142,9 +172,11 @@ func (s *scoring) next(q *queue) (*queue, int) {
 	return q, i
 }
 
-func (s *scoring) finish(q *queue, c *chunk, done record.ChunkScores) {
+func (s *scoring) finish(q *queue, c *chunk, done record.ChunkScores, scoring, appending time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.scorings += scoring
+	s.appends += appending
 	s.finished[c.ID] = done
 	s.done += int64(c.nodes)
 	s.scored += int64(done.Computed)

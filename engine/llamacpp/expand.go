@@ -14,7 +14,6 @@ import (
 )
 
 // opExpand is the operation beyond the protocol's own that Expand uses.
-const opExpand = "expand"
 
 type expandArgs struct {
 	Library string `json:"library"`

@@ -7,9 +7,16 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 
 	"olmes/engine"
 	"olmes/engine/wire"
+)
+
+// Operations beside those of the protocol.
+const (
+	opExpand = "expand"
+	opLimit  = "limit"
 )
 
 // Host serves llama.cpp on the two streams, as the child process that Start
@@ -26,6 +33,7 @@ func Host(ctx context.Context, r io.Reader, w io.Writer) error {
 	}
 	log := &nativeLog{w: os.Stderr}
 	var lib *binding
+	var model atomic.Pointer[loaded]
 	get := func(dir string) (*binding, error) {
 		if lib != nil {
 			return nil, errors.New("this process has loaded llama.cpp already")
@@ -49,6 +57,7 @@ func Host(ctx context.Context, r io.Reader, w io.Writer) error {
 			if err != nil {
 				return nil, err
 			}
+			model.Store(m)
 			return m, nil
 		},
 		Ops: map[string]func(context.Context, json.RawMessage) (any, error){
@@ -62,6 +71,17 @@ func Host(ctx context.Context, r io.Reader, w io.Writer) error {
 					return nil, err
 				}
 				return nil, expand(lib, args)
+			},
+			opLimit: func(ctx context.Context, raw json.RawMessage) (any, error) {
+				var q LimitRequest
+				if err := json.Unmarshal(raw, &q); err != nil {
+					return nil, fmt.Errorf("limit request: %w", err)
+				}
+				m := model.Load()
+				if m == nil {
+					return nil, errors.New("no model is loaded")
+				}
+				return m.limit(ctx, q)
 			},
 			opDevices: func(_ context.Context, raw json.RawMessage) (any, error) {
 				var args devicesArgs

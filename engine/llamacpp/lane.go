@@ -23,6 +23,7 @@ type lane struct {
 	before int64 // tokens in the library's counter that warming up computed
 	used   int64 // when it was last taken, counted in takings
 	busy   bool
+	filled int // tokens that limit has put into the cache
 }
 
 // warm computes one batch of two tokens and one of one, so that both of the
@@ -94,8 +95,8 @@ func (p *lanes) wait(ctx context.Context, ok func() bool) error {
 	return ctx.Err()
 }
 
-// take returns a lane for the tree: a free one that holds its prefix, or the
-// one that was not used for longest.
+// take returns a lane for the tree, which may be nil: a free one that holds its
+// prefix, or the one that was not used for longest.
 func (p *lanes) take(ctx context.Context, tree *trie.Tree) (*lane, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +109,7 @@ func (p *lanes) take(ctx context.Context, tree *trie.Tree) (*lane, error) {
 			}
 		}
 		for _, l := range p.all {
-			if !l.busy && l.packer.holds(tree) {
+			if !l.busy && tree != nil && l.packer.holds(tree) {
 				best = l
 			}
 		}

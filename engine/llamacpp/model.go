@@ -29,6 +29,9 @@ type loaded struct {
 	size    int // of the vocabulary
 	threads int // of each lane
 	lanes   lanes
+
+	limiting sync.Mutex // while limits are made
+	limits   lanes      // of Limit, made when first needed
 }
 
 // loadArgs are the args of the load operation.
@@ -225,6 +228,7 @@ func (m *loaded) laneBytes() int64 {
 
 func (m *loaded) Close() error {
 	m.lanes.close()
+	m.limits.close()
 	if m.model != 0 {
 		llama.ModelFree(m.model)
 		m.model = 0

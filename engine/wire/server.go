@@ -22,7 +22,7 @@ type Server struct {
 	Load func(ctx context.Context, args json.RawMessage) (engine.Engine, error)
 
 	// Ops holds operations beyond the protocol's own, by name. What they
-	// return is the answer's args.
+	// return is the answer's args. They may be called at the same time.
 	Ops map[string]func(ctx context.Context, args json.RawMessage) (any, error)
 }
 
@@ -31,8 +31,8 @@ const maxQueue = 256
 
 // Serve answers requests from r on w until r ends, a close request comes or ctx
 // is cancelled; these give a nil error, and the engine is closed. Score requests
-// are given to the engine as they come, all others are answered one after the
-// other. A request in progress is cancelled when r ends, so that an
+// and operations beyond the protocol's own are begun as they come, all others
+// are answered one after the other. A request in progress is cancelled when r ends, so that an
 // engine does not outlive the process it serves. Serve leaves a read on r
 // behind when it returns before r ends.
 func Serve(ctx context.Context, r io.Reader, w io.Writer, s Server) error {
@@ -127,7 +127,7 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer, s Server) error {
 		if !ok {
 			return readErr
 		}
-		if j.f.Header.Op == opScore {
+		if _, own := s.Ops[j.f.Header.Op]; own || j.f.Header.Op == opScore {
 			scores.Go(func() {
 				if err := answer(j); err != nil {
 					unanswered <- err
