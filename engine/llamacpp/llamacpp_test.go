@@ -478,3 +478,29 @@ func TestTokenizeMany(t *testing.T) {
 		t.Fatalf("%d lists (%v)", len(ids), err)
 	}
 }
+
+// Measuring the limit leaves what is scored as it is.
+func TestLimit(t *testing.T) {
+	vocab := len(modeltest.Options{}.Tokens())
+	e := start(t, DefaultPlan(Shape{}), tiny(t, modeltest.Options{Seed: 6}))
+	chunks := chunksOf(t, 300, 10, 500, vocab)
+	want, err := e.Score(t.Context(), &chunks[0].Tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []LimitRequest{{Tokens: 1300, Rows: 40, Depth: 700}, {Tokens: 10, Rows: 10}, {Tokens: 0}} {
+		seconds, err := e.Limit(t.Context(), q)
+		if err != nil || (seconds > 0) != (q.Tokens > 0) || seconds > 100 {
+			t.Errorf("%+v: %v s, %v", q, seconds, err)
+		}
+	}
+	for _, q := range []LimitRequest{{Tokens: -1}, {Tokens: 5, Rows: 6}, {Tokens: 5, Depth: -1000}} {
+		if _, err := e.Limit(t.Context(), q); !errors.Is(err, engine.ErrInput) {
+			t.Errorf("%+v: %v", q, err)
+		}
+	}
+	got, err := e.Score(t.Context(), &chunks[0].Tree)
+	if err != nil || !slices.Equal(got.LogProbs, want.LogProbs) {
+		t.Errorf("other bits after measuring the limit (%v)", err)
+	}
+}
