@@ -74,6 +74,14 @@ type packer struct {
 	decoding, summing time.Duration
 }
 
+// rowsMost returns how many nodes of a batch may have wants.
+func (p *packer) rowsMost() int {
+	if p.plan.Rows > 0 {
+		return p.plan.Rows
+	}
+	return p.plan.Batch
+}
+
 // holds reports whether the cache has the tree's prefix, so that start would
 // keep it.
 func (p *packer) holds(t *trie.Tree) bool {
@@ -83,21 +91,29 @@ func (p *packer) holds(t *trie.Tree) bool {
 // span is a batch: nodes [start, end).
 type span struct{ start, end int }
 
-// spans cuts the nodes after the prefix into batches of at most batch nodes
-// and leaves paths.
-func spans(t *trie.Tree, batch, leaves int) []span {
+// spans cuts the nodes after the prefix into batches of at most batch nodes,
+// leaves paths and rows nodes that something is wanted of.
+func spans(t *trie.Tree, batch, leaves, rows int) []span {
 	var out []span
-	start, paths := t.Prefix, 0
+	start, paths, wanted := t.Prefix, 0, 0
+	want := 0 // first of t.Wants at the node or after it
 	for i := t.Prefix; i < len(t.Token); i++ {
-		more := 0
+		for want < len(t.Wants) && int(t.Wants[want].Node) < i {
+			want++
+		}
+		path, row := 0, 0
 		if i == start || int(t.Parent[i]) != i-1 {
-			more = 1 // a branch; going on from the node before makes no new path
+			path = 1 // a branch; going on from the node before makes no new path
 		}
-		if i-start == batch || paths+more > leaves {
+		if want < len(t.Wants) && int(t.Wants[want].Node) == i {
+			row = 1
+		}
+		if i-start == batch || paths+path > leaves || wanted+row > rows {
 			out = append(out, span{start, i})
-			start, paths, more = i, 0, 1
+			start, paths, wanted, path = i, 0, 0, 1
 		}
-		paths += more
+		paths += path
+		wanted += row
 	}
 	if start < len(t.Token) {
 		out = append(out, span{start, len(t.Token)})
@@ -144,7 +160,7 @@ func (p *packer) score(ctx context.Context, t *trie.Tree) (engine.Scores, error)
 		return engine.Scores{}, engine.InputError(err)
 	}
 	depth, deepest := t.Depths()
-	batches := spans(t, p.plan.Batch, p.plan.Sequences-seqFirst)
+	batches := spans(t, p.plan.Batch, p.plan.Sequences-seqFirst, p.rowsMost())
 	if err := p.check(t, depth, deepest, batches); err != nil {
 		return engine.Scores{}, err
 	}

@@ -45,7 +45,8 @@ func drawChunks(t *rapid.T, limit int) []trie.Chunk {
 
 func drawPlan(t *rapid.T) engine.Plan {
 	batch := rapid.IntRange(1, 12).Draw(t, "batch")
-	return engine.Plan{Batch: batch, MicroBatch: batch, Cells: 50, Sequences: rapid.IntRange(seqFirst+1, seqFirst+6).Draw(t, "sequences")}
+	return engine.Plan{Batch: batch, MicroBatch: batch, Cells: 50, Sequences: rapid.IntRange(seqFirst+1, seqFirst+6).Draw(t, "sequences"),
+		Rows: rapid.IntRange(0, batch).Draw(t, "rows")}
 }
 
 // Every wanted token sees its path and nothing else, whatever batch size,
@@ -82,7 +83,22 @@ func TestPackerSeesThePath(t *testing.T) {
 			if got.Computed != n || c.decoded-before != n {
 				t.Fatalf("computed %d (cache: %d) of %d nodes", got.Computed, c.decoded-before, n)
 			}
-			batches := spans(&chunk.Tree, plan.Batch, plan.Sequences-seqFirst)
+			batches := spans(&chunk.Tree, plan.Batch, plan.Sequences-seqFirst, p.rowsMost())
+			wanted := map[int32]bool{}
+			for _, w := range chunk.Tree.Wants {
+				wanted[w.Node] = true
+			}
+			for k, b := range batches {
+				rows := 0
+				for i := b.start; i < b.end; i++ {
+					if wanted[int32(i)] {
+						rows++
+					}
+				}
+				if rows > p.rowsMost() {
+					t.Fatalf("batch %d has %d rows, the plan %d", k, rows, p.rowsMost())
+				}
+			}
 			for k, used := range c.used[len(c.used)-len(batches):] {
 				if want := batches[k].cells(&chunk.Tree); used != want {
 					t.Fatalf("batch %d leaves %d cells in use, want %d", k, used, want)
