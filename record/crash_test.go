@@ -265,13 +265,13 @@ func TestFullDisk(t *testing.T) {
 
 // Planted secrets are found in no file of a record and in no error.
 func TestSecretsStayOut(t *testing.T) {
-	const secret = "planted-9f8e7d6c5b"
+	const secret, flagged = "planted-9f8e7d6c5b", "only-behind-a-flag"
 	t.Setenv("SOME_TOKEN", secret)
 	t.Setenv("HOME", "/home/someone")
 	id, preds, chunks := testRun()
 	id.Model.Source = "https://me:" + secret + "@host.example/model.gguf?token=" + secret
 	prov := testProvenance()
-	prov.Command = []string{"olmes", "run", "--token", secret, "--api-key=" + secret}
+	prov.Command = []string{"olmes", "run", "--token", secret, "--api-key=" + secret, "--hf-token", flagged}
 	prov.Notes = []string{"Authorization: Bearer " + secret, "bare " + secret, "/home/someone/models/x"}
 	prov.Resolved = []byte(`{"header":"X-Api-Key: ` + secret + `","deep":[{"url":"http://u:` + secret + `@h/"}]}`)
 	prov.Environments[0].System = "SOME_TOKEN=" + secret
@@ -280,7 +280,7 @@ func TestSecretsStayOut(t *testing.T) {
 	look := func() {
 		t.Helper()
 		for _, name := range names(t, dir) {
-			if data := read(t, dir, name); bytes.Contains(data, []byte(secret)) || bytes.Contains(data, []byte("/home/someone")) {
+			if data := read(t, dir, name); bytes.Contains(data, []byte(secret)) || bytes.Contains(data, []byte(flagged)) || bytes.Contains(data, []byte("/home/someone")) {
 				t.Errorf("%s holds a secret or the home folder", name)
 			}
 		}

@@ -3,12 +3,7 @@ package record
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"fmt"
 	"math"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -148,55 +143,5 @@ func TestReadPredictionsStops(t *testing.T) {
 	err := readPredictions(context.Background(), bytes.NewReader(encode(t, preds)), func(olmes.Prediction) bool { n++; return n < 3 })
 	if err != nil || n != 3 {
 		t.Errorf("read %d rows, %v", n, err)
-	}
-}
-
-// pandas, pyarrow and DuckDB read the file as it is. Runs where python3 (or
-// $OLMES_PYTHON) has them.
-func TestPythonReads(t *testing.T) {
-	python := os.Getenv("OLMES_PYTHON")
-	if python == "" {
-		python = "python3"
-	}
-	if err := exec.CommandContext(t.Context(), python, "-c", "import pandas, pyarrow, duckdb").Run(); err != nil {
-		t.Skip("no Python with pandas, pyarrow and duckdb")
-	}
-	_, preds, _ := testRun()
-	preds[0].Choices[0].Unconditional = ptr(-0.5)
-	preds[1].Predictions = nil
-	path := filepath.Join(t.TempDir(), "p.parquet")
-	if err := os.WriteFile(path, encode(t, preds), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	const script = `
-import json, sys, pandas, pyarrow.parquet, duckdb
-path = sys.argv[1]
-pa = pyarrow.parquet.read_table(path).to_pylist()
-pd = pandas.read_parquet(path)
-db = duckdb.sql(f"select task, formulation, doc_id, choices[1].logprob, len(choices), prediction_none = gold from '{path}'").fetchall()
-rows = [[r["task"], r["formulation"], r["doc_id"], r["choices"][0]["logprob"], len(r["choices"]), None if r["prediction_none"] is None else r["prediction_none"] == r["gold"]] for r in pa]
-assert [list(r) for r in db] == rows, (db, rows)
-assert list(pd["choices"][0])[0]["token_logprobs"][0] == rows[0][3]
-assert pa[0]["choices"][0]["unconditional"] == -0.5 and pa[0]["choices"][1]["unconditional"] is None and pa[1]["prediction_none"] is None
-json.dump(rows, sys.stdout)`
-	cmd := exec.CommandContext(t.Context(), python, "-c", script, path)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var rows [][]any
-	if err := json.Unmarshal(out, &rows); err != nil {
-		t.Fatal(err)
-	}
-	for i, p := range preds {
-		var right any
-		if best, ok := p.Predictions[olmes.None]; ok {
-			right = best == p.Gold
-		}
-		want := []any{p.Task, string(p.Formulation), float64(p.DocID), *p.Choices[0].LogProb, float64(4), right}
-		if fmt.Sprint(rows[i]) != fmt.Sprint(want) || rows[i][3] != want[3] {
-			t.Errorf("row %d: %v, want %v", i, rows[i], want)
-		}
 	}
 }

@@ -41,12 +41,6 @@ func TestScript(t *testing.T) {
 			env.Setenv("REALHOME", os.Getenv("HOME"))
 			return nil
 		},
-		Condition: func(cond string) (bool, error) {
-			if cond == "root" {
-				return os.Getuid() == 0, nil
-			}
-			return false, fmt.Errorf("unknown condition %q", cond)
-		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":           exits,
 			"model":           writeModel,
@@ -57,6 +51,7 @@ func TestScript(t *testing.T) {
 			"fulldisk":        fullDisk,
 			"nosecret":        noSecret,
 			"twice":           twice,
+			"unprivileged":    unprivileged,
 			"wheel":           copyWheel(cache),
 		},
 	})
@@ -88,10 +83,27 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND ARG...")
 	}
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
+	checkExit(ts, args[0], ts.Exec(args[1], args[2:]...))
+}
+
+// unprivileged is exits for a command that may not write where the
+// permissions of a folder forbid it, even for root:
+// unprivileged CODE olmes ARG...
+func unprivileged(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: unprivileged CODE COMMAND ARG...")
+	}
+	var err error
+	ts.Check(withoutOverride(func() { err = ts.Exec(args[1], args[2:]...) }))
+	checkExit(ts, args[0], err)
+}
+
+// checkExit compares the exit code that a command's error has with the one wanted.
+func checkExit(ts *testscript.TestScript, code string, err error) {
+	want, parse := strconv.Atoi(code)
+	ts.Check(parse)
 	got := 0
-	if err := ts.Exec(args[1], args[2:]...); err != nil {
+	if err != nil {
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) {
 			ts.Fatalf("%v", err)
