@@ -22,6 +22,13 @@ type Deviation struct {
 // much, in tokens.
 const StandardWindow = 2048
 
+// Rules for what exceeds the window, as Identity.Truncation names them. Only the
+// first is the standard's.
+const (
+	StandardTruncation = "left, per request, to window + 1 ids, BOS kept"
+	SharedTruncation   = "left, all choices of an instance at the place that the longest needs, to window + 1 ids, BOS kept"
+)
+
 // Deviations lists how a run of this identity differs from the standard, and
 // with metrics (nil where there are none yet) what its requests met: failures
 // and truncation. The order is fixed. What is not known cannot be shown to
@@ -77,6 +84,9 @@ func modelDeviations(id Identity, add adder) {
 		add(true, "window", "the context is %d tokens, less than the standard's %d", id.Window, StandardWindow)
 	case id.Window > StandardWindow:
 		add(true, "window", "the context is %d tokens, more than the standard's %d", id.Window, StandardWindow)
+	}
+	if id.Truncation == SharedTruncation {
+		add(true, "truncation", "what exceeds the context is cut at one place for all choices of an instance (--truncation shared), not for each request by itself")
 	}
 }
 

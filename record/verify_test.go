@@ -201,6 +201,7 @@ func TestDeviations(t *testing.T) {
 		{"bos-unknown", "", true, func(id *Identity) { id.BOS.Policy = "" }},
 		{"window", "less than", true, func(id *Identity) { id.Window = 512 }},
 		{"window-unknown", "", true, func(id *Identity) { id.Window = 0 }},
+		{"truncation", "--truncation shared", true, func(id *Identity) { id.Truncation = SharedTruncation }},
 		{"split", "validation instead of the standard's test", true, task(func(t *Task) { t.Split = "validation" })},
 		{"split", "validation, limit 5 instead of the standard's test", true, task(func(t *Task) { t.Split, t.Selection = "validation", "limit 5" })},
 		{"subset", "2 of the standard's 3", true, task(func(t *Task) { t.Instances, t.Complete = 2, false })},

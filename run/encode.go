@@ -25,6 +25,11 @@ type Encoder struct {
 	BOS       int32    // id put first, exactly once; -1 for none
 	Window    int      // tokens the model may see at once; one more is only predicted
 
+	// Shared cuts all choices of an instance at the same place, the largest cut
+	// that any of them needs, so that they share what is left. It is not the
+	// standard's way.
+	Shared bool
+
 	pairs map[[2]byte]bool // neighbouring bytes within pieces
 }
 
@@ -110,15 +115,45 @@ func (e *Encoder) Encode(ctx context.Context, reqs []olmes.Request, shared *pref
 			ids[i] = slices.Concat(head, ids[i])
 		}
 	}
+	over := make([]int, len(reqs))
+	for i, w := range where {
+		over[i] = max(0, len(ids[w.whole])+e.first()-(e.Window+1))
+	}
+	if e.Shared {
+		shareCuts(reqs, over)
+	}
 	out := make([]Encoded, len(reqs))
 	for i, r := range reqs {
 		w := where[i]
-		out[i], err = e.join(ids[w.context], ids[w.continuation], ids[w.whole])
+		out[i], err = e.join(ids[w.context], ids[w.continuation], ids[w.whole], over[i])
 		if err != nil {
 			return nil, &ContinuationError{Request: r, Reason: err.Error()}
 		}
 	}
 	return out, nil
+}
+
+// shareCuts gives all choices of an instance the largest cut among them.
+// Unconditional requests are apart.
+func shareCuts(reqs []olmes.Request, over []int) {
+	for start := 0; start < len(reqs); {
+		end, most := start, 0
+		for end < len(reqs) && reqs[end].DocID == reqs[start].DocID && reqs[end].Unconditional == reqs[start].Unconditional {
+			most = max(most, over[end])
+			end++
+		}
+		for ; start < end; start++ {
+			over[start] = most
+		}
+	}
+}
+
+// first is the number of ids put before a text's own.
+func (e *Encoder) first() int {
+	if e.BOS >= 0 {
+		return 1
+	}
+	return 0
 }
 
 // boundary moves white space at the context's end to the continuation's front.
@@ -127,7 +162,8 @@ func boundary(context, continuation string) (string, string) {
 	return c, context[len(c):] + continuation
 }
 
-func (e *Encoder) join(context, continuation, whole []int32) (Encoded, error) {
+// join makes a request of its ids, over of them cut from the left.
+func (e *Encoder) join(context, continuation, whole []int32, over int) (Encoded, error) {
 	n := len(context)
 	if n >= len(whole) {
 		return Encoded{}, errors.New("the continuation has no token of its own after the context; this model's vocabulary cannot score it")
@@ -139,14 +175,11 @@ func (e *Encoder) join(context, continuation, whole []int32) (Encoded, error) {
 	}
 	ids = append(ids, whole...)
 	start := len(ids) - (len(whole) - n)
-	if over := len(ids) - (e.Window + 1); over > 0 {
-		keep := 0
-		if e.BOS >= 0 {
-			keep = 1
-		}
+	if over > 0 {
 		if start-over < 1 {
 			return Encoded{}, fmt.Errorf("its continuation of %d tokens does not fit the model's window of %d after a context; use a model with a larger window", len(whole)-n, e.Window)
 		}
+		keep := e.first()
 		ids = append(ids[:keep], ids[keep+over:]...)
 		start -= over
 		enc.Dropped = over

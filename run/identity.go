@@ -16,11 +16,8 @@ import (
 	"olmes/task"
 )
 
-// Rules whose names stand in a run's identity.
-const (
-	truncationRule   = "left, per request, to window + 1 ids, BOS kept" // standard, section "Tokens and limits"
-	tokenizationRule = "context and continuation as one string; white space at the context's end moves to the continuation"
-)
+// tokenizationRule is the name of the rule in a run's identity.
+const tokenizationRule = "context and continuation as one string; white space at the context's end moves to the continuation"
 
 // identity makes the run's identity out of what was prepared.
 func (r *Run) identity() (record.Identity, error) {
@@ -38,11 +35,14 @@ func (r *Run) identity() (record.Identity, error) {
 			TokenizerSHA256: m.TokenizerSHA256, License: m.License,
 		},
 		BOS:    record.BOS{Policy: r.config.BOS, Added: r.encoder.BOS >= 0, Standard: task.NeedsBOS(m.Architecture)},
-		Window: r.encoder.Window, Truncation: truncationRule, Tokenization: tokenizationRule,
+		Window: r.encoder.Window, Truncation: record.StandardTruncation, Tokenization: tokenizationRule,
 		Plan:      plan,
 		Precision: record.Precision{Published: strings.ToLower(m.WeightType), Computed: r.setup.precision(), Exact: r.config.Exact},
 		Engine: record.Engine{Name: d.Engine, Version: d.Version, Variant: d.Variant, LibrarySHA256: d.LibrarySHA256,
 			GPULayers: r.setup.GPULayers, Devices: deviceTypes(r.setup.Devices)},
+	}
+	if r.encoder.Shared {
+		id.Truncation = record.SharedTruncation
 	}
 	if d.BOS >= 0 {
 		id.BOS.ID = &d.BOS

@@ -59,6 +59,11 @@ type Plan struct {
 // Do carries out a run and seals its record.
 func Do(ctx context.Context, c Config, o Options, env Env) (Outcome, error) {
 	started := time.Now()
+	if o.Resume {
+		if err := c.resumable(); err != nil {
+			return Outcome{}, err
+		}
+	}
 	r, id, err := prepare(ctx, c, env)
 	if err != nil {
 		return Outcome{}, err

@@ -130,7 +130,7 @@ func (r *Run) readEngine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.encoder = &Encoder{Tokenizer: r.engine, BOS: id, Window: window}
+	r.encoder = &Encoder{Tokenizer: r.engine, BOS: id, Window: window, Shared: r.config.Truncation == "shared"}
 	if p, ok := r.engine.(engine.Detokenizer); ok {
 		r.encoder.Pieces, err = p.Pieces(ctx)
 		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
