@@ -225,7 +225,8 @@ func startEngine(ctx context.Context, s Setup) (engine.Engine, error) {
 		}
 	}
 	return llamacpp.Start(ctx, llamacpp.Options{
-		Library: s.Library.Dir, Model: s.Files, Plan: s.Plan, Threads: s.Threads, GPULayers: s.GPULayers, Log: io.Discard,
+		Library: s.Library.Dir, Model: s.Files, Plan: s.Plan, Threads: s.Threads,
+		GPULayers: s.GPULayers, Devices: deviceNames(s.Devices), Log: io.Discard,
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"olmes/engine"
+	"olmes/model/modeltest"
 )
 
 func TestPick(t *testing.T) {
@@ -53,5 +54,24 @@ func TestDevices(t *testing.T) {
 	}
 	if _, err := Devices(t.Context(), Options{Library: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "engine install") {
 		t.Errorf("an empty folder: %v", err)
+	}
+	if len(GPUs(all)) > 0 {
+		t.Skip("this machine has a GPU")
+	}
+	file := tiny(t, modeltest.Options{})
+	for want, o := range map[string]Options{
+		"all layers on a GPU: the library finds no GPU": {GPULayers: -1},
+		"3 layers on a GPU":                             {GPULayers: 3},
+		`no device "CUDA0"; there is no GPU`:            {Devices: []string{"CUDA0"}},
+		"is no GPU":                                     {Devices: []string{all[i].Name}},
+	} {
+		o.Library, o.Model, o.Plan = libraryDir(t), []string{file}, smallPlan()
+		e, err := Start(t.Context(), o)
+		if err == nil {
+			e.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d layers on %v: error %v, want %q", o.GPULayers, o.Devices, err, want)
+		}
 	}
 }

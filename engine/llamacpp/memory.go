@@ -163,6 +163,3 @@ func freeMemory(read func(file string) ([]byte, error)) int64 {
 	}
 	return free
 }
-
-// availableMemory is FreeMemory.
-func availableMemory() int64 { return FreeMemory() }

@@ -42,6 +42,7 @@ type loadArgs struct {
 	Threads   int         `json:"threads"`
 	Lanes     int         `json:"lanes"`
 	GPULayers int         `json:"gpu_layers"`
+	Devices   []string    `json:"devices,omitempty"`
 }
 
 // cacheTypes are the types of Plan.KVType.
@@ -65,6 +66,8 @@ func checkPlan(p engine.Plan) error {
 		return fmt.Errorf("plan: cells is %d, must be from batch (%d) to %d", p.Cells, p.Batch, 1<<22)
 	case p.Sequences <= seqFirst || p.Sequences > maxSequences:
 		return fmt.Errorf("plan: sequences is %d, must be from %d to %d", p.Sequences, seqFirst+1, maxSequences)
+	case p.Sequences > p.Batch: // llama.cpp keeps a row of logits for each
+		return fmt.Errorf("plan: sequences is %d, must be at most batch (%d)", p.Sequences, p.Batch)
 	}
 	if _, ok := cacheTypes[p.KVType]; !ok {
 		return fmt.Errorf("plan: kv_type is %q, must be f16, bf16 or f32", p.KVType)
@@ -99,6 +102,14 @@ func open(lib *binding, args loadArgs) (m *loaded, err error) {
 	mp := llama.ModelDefaultParams()
 	mp.NGpuLayers = int32(args.GPULayers)
 	mp.CheckTensors = 1 // or NaN weights would load
+	list, err := deviceList(args.GPULayers, args.Devices)
+	if err != nil {
+		return nil, err
+	}
+	defer runtime.KeepAlive(list)
+	if err := mp.SetDevices(list); err != nil {
+		return nil, err
+	}
 	if len(args.Model) == 1 {
 		m.model, err = llama.ModelLoadFromFile(args.Model[0], mp)
 	} else {
@@ -115,15 +126,9 @@ func open(lib *binding, args loadArgs) (m *loaded, err error) {
 	if llama.ModelIsRecurrent(m.model) || llama.ModelIsHybrid(m.model) || llama.ModelIsDiffusion(m.model) || llama.ModelHasEncoder(m.model) {
 		return nil, engine.InputError(fmt.Errorf("model %s (%s) is recurrent, hybrid, diffusion or has an encoder: this engine scores decoders with a cache of keys and values only", args.Model[0], m.meta("general.architecture")))
 	}
-	if err := m.checkMemory(); err != nil {
+	n, err := m.lanesFor()
+	if err != nil {
 		return nil, err
-	}
-	n := args.Lanes
-	if n < 1 {
-		n = Lanes(args.Threads, m.laneBytes(), availableMemory())
-		if args.GPULayers != 0 {
-			n = 1
-		}
 	}
 	n = min(n, args.Threads)
 	m.threads = max(1, args.Threads/n)
@@ -194,36 +199,43 @@ func (m *loaded) special(name string) int32 {
 	return int32(id)
 }
 
-// cacheBytes estimates the size of the context's cache.
-func (m *loaded) cacheBytes() int64 {
-	layers, heads := int64(llama.ModelNLayer(m.model)), int64(llama.ModelNHeadKV(m.model))
-	length := func(kind string) int64 {
-		arch := m.meta("general.architecture")
-		if n, err := strconv.ParseInt(m.meta(arch+".attention."+kind+"_length"), 10, 64); err == nil {
+// memory estimates what the model takes.
+func (m *loaded) memory() Footprint {
+	number := func(key string, other int) int {
+		if n, err := strconv.Atoi(m.meta(m.meta("general.architecture") + "." + key)); err == nil {
 			return n
 		}
-		return int64(llama.ModelNEmbd(m.model)) / int64(max(1, llama.ModelNHead(m.model)))
+		return other
 	}
-	size := int64(llama.GGMLTypeSize(cacheTypes[m.args.Plan.KVType]))
-	return int64(m.args.Plan.Cells) * layers * heads * (length("key") + length("value")) * size
+	embedding := int(llama.ModelNEmbd(m.model))
+	head := embedding / max(1, int(llama.ModelNHead(m.model)))
+	return Memory(Shape{
+		Vocab: m.size, Layers: int(llama.ModelNLayer(m.model)), Embedding: embedding, FeedForward: number("feed_forward_length", 4*embedding),
+		Heads: int(llama.ModelNHead(m.model)), KVHeads: int(llama.ModelNHeadKV(m.model)),
+		KeyLength:   (number("attention.key_length", head) + number("attention.value_length", head) + 1) / 2,
+		WeightBytes: int64(llama.ModelSize(m.model)),
+		Widened:     strings.Contains(m.lib.variant, "blas") && llama.ModelFtype(m.model) != llama.FtypeAllF32,
+	}, m.args.Plan)
 }
 
-// checkMemory refuses a cache that is larger than the free memory: llama.cpp
-// would find out after many seconds, or be killed.
-func (m *loaded) checkMemory() error {
-	need, free := m.cacheBytes(), availableMemory()
-	if free > 0 && need > free && m.args.GPULayers == 0 {
-		return fmt.Errorf("a cache of %d cells (%s) takes %d MiB, of memory %d MiB are free: free some, or lower plan.cells",
-			m.args.Plan.Cells, m.args.Plan.KVType, need>>20, free>>20)
+// lanesFor returns how many lanes to make. It refuses one that is larger than
+// the free memory: llama.cpp would find out after many seconds, or be killed.
+func (m *loaded) lanesFor() (int, error) {
+	if m.args.GPULayers != 0 {
+		return 1, nil
 	}
-	return nil
-}
-
-// laneBytes estimates what each lane takes: its cache, and as much again for
-// the library's intermediate results, which for small models are larger.
-func (m *loaded) laneBytes() int64 {
-	const scratch = 256 << 20
-	return m.cacheBytes() + max(m.cacheBytes(), scratch)
+	need, free, plan := m.memory(), FreeMemory(), m.args.Plan
+	if free > 0 && need.Lane() > free {
+		return 0, fmt.Errorf("a cache of %d cells (%s) takes %d MB, and batches of %d tokens %d MB; %d MB of memory are free: free some, or lower plan.cells",
+			plan.Cells, plan.KVType, need.Cache/1e6, plan.Batch, (need.Lane()-need.Cache)/1e6, free/1e6)
+	}
+	if m.args.Lanes > 0 {
+		return m.args.Lanes, nil
+	}
+	if free > 0 { // the weights are mapped: they count as free until they are needed
+		free = max(1, free-need.Weights)
+	}
+	return Lanes(m.args.Threads, need.Lane(), free), nil
 }
 
 func (m *loaded) Close() error {

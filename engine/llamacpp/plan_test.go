@@ -93,12 +93,13 @@ func TestCheckPlan(t *testing.T) {
 		"rows":         func(p *engine.Plan) { p.Rows = p.Batch + 1 },
 		"sequences":    func(p *engine.Plan) { p.Rows = p.Sequences - 1 },
 		"chunk_tokens": func(p *engine.Plan) { p.ChunkTokens = 0 },
-		"kv_type":      func(p *engine.Plan) { p.KVType = "q8_0" },
+		"sequences is 256, must be at most batch (128)": func(p *engine.Plan) { p.Batch, p.MicroBatch, p.Rows = 128, 128, 0 },
+		"kv_type": func(p *engine.Plan) { p.KVType = "q8_0" },
 	} {
 		p := DefaultPlan(smolShape())
 		change(&p)
 		err := CheckPlan(p)
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), "plan: "+want+" is ")) {
+		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), "plan: "+want)) {
 			t.Errorf("%q: error %v", want, err)
 		}
 	}

@@ -28,6 +28,7 @@ type Options struct {
 	Threads    int         // that compute; 0: one a physical core
 	Lanes      int         // trees computed at once, sharing Threads; 0: as many as threads and free memory allow
 	GPULayers  int         // layers computed on a GPU; -1: all; 0: none
+	Devices    []string    // GPUs that hold them, as Devices names them; nil: llama.cpp's choice
 	Log        io.Writer   // takes the child's log lines, each in one Write; nil: nowhere
 }
 
@@ -228,7 +229,7 @@ func (e *Engine) process(ctx context.Context) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := loadArgs{Library: e.o.Library, Model: e.o.Model, Plan: e.o.Plan, Threads: e.o.Threads, Lanes: e.o.Lanes, GPULayers: e.o.GPULayers}
+	args := loadArgs{Library: e.o.Library, Model: e.o.Model, Plan: e.o.Plan, Threads: e.o.Threads, Lanes: e.o.Lanes, GPULayers: e.o.GPULayers, Devices: e.o.Devices}
 	p.client.Grace = 1 // a load cannot be told to stop
 	err = p.client.Load(ctx, args)
 	if err != nil {
