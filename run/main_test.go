@@ -33,6 +33,14 @@ func testEnv(t *testing.T) Env {
 	return Env{Store: store, Runs: t.TempDir()}
 }
 
+// long skips, in short mode, a test that computes with real models.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("real models take a while")
+	}
+}
+
 // fetched skips the test where err says that something cannot be fetched, and
 // fails it where CI is set or err is of another kind.
 func fetched(t *testing.T, err error) {

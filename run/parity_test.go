@@ -120,6 +120,7 @@ func scoreReference(t *testing.T, ref reference, c Config) map[olmes.Key]olmes.P
 // TestParity compares the exact mode with transformers in 32 bits on requests
 // that were chosen beforehand.
 func TestParity(t *testing.T) {
+	long(t)
 	for _, tc := range []struct {
 		name, model string
 		bound       float64 // nats
@@ -163,6 +164,7 @@ func TestParity(t *testing.T) {
 // TestDefaultMode checks that the default mode decides as transformers does in
 // 32 bits, but for structural ties and near-ties, which are listed.
 func TestDefaultMode(t *testing.T) {
+	long(t)
 	ref := readReference(t, "smollm2")
 	preds := scoreReference(t, ref, Config{})
 	want := ref.like(preds)

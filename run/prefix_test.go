@@ -47,6 +47,7 @@ func TestPrefixesToy(t *testing.T) {
 // TestPrefixesReal does the same with the two real tokenizers on the standard's
 // requests of every task.
 func TestPrefixesReal(t *testing.T) {
+	long(t)
 	for _, name := range []string{"smollm2-135m-instruct", "gemma-3-270m"} {
 		t.Run(name, func(t *testing.T) {
 			env := testEnv(t)
