@@ -57,7 +57,7 @@ func (r *Run) measurePlans(ctx context.Context, s llamacpp.Shape, base engine.Pl
 	}
 	report := r.env.reporter()
 	phase := report.Phase("measure plans", "plans", int64(len(plans)))
-	var best measured
+	var all []measured
 	for i, p := range plans {
 		m, err := r.measure(ctx, p, tree)
 		if ctx.Err() != nil || err != nil && i == 0 {
@@ -69,11 +69,10 @@ func (r *Run) measurePlans(ctx context.Context, s llamacpp.Shape, base engine.Pl
 			continue
 		}
 		report.Note(fmt.Sprintf("plan: batch %d: %.0f tokens/s", p.Batch, m.rate))
-		if i == 0 || m.rate > best.rate*measureMargin {
-			best = m
-		}
+		all = append(all, m)
 		phase.Update(int64(i+1), "")
 	}
+	best := fastest(all)
 	p := best.plan
 	if r.config.ChunkTokens == 0 {
 		p.ChunkTokens = chunkFor(best.one)
@@ -81,6 +80,18 @@ func (r *Run) measurePlans(ctx context.Context, s llamacpp.Shape, base engine.Pl
 	phase.Done(planText(p))
 	report.Note("plan: the same without measuring: " + planText(p))
 	return p, nil
+}
+
+// fastest returns the fastest of what was measured, where it is not the first
+// by a margin that noise does not make.
+func fastest(all []measured) measured {
+	best := all[0]
+	for _, m := range all[1:] {
+		if m.rate > max(best.rate, all[0].rate*measureMargin) {
+			best = m
+		}
+	}
+	return best
 }
 
 // chunkFor returns the chunk size that takes some seconds at a rate in tokens a
