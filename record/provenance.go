@@ -34,6 +34,7 @@ type Provenance struct {
 	Chunks       map[string]int `json:"chunks,omitempty"` // index of the environment, by chunk id
 	Tokens       Tokens         `json:"tokens,omitzero"`  // of the whole run
 	TaskTokens   []TaskTokens   `json:"task_tokens,omitempty"`
+	Noise        *Noise         `json:"noise,omitempty"`      // nil where it was not measured
 	Deviations   []string       `json:"deviations,omitempty"` // as text; see Deviations
 	Notes        []string       `json:"notes,omitempty"`
 }

@@ -332,6 +332,32 @@ func (w *Writer) Append(c ChunkScores) error {
 	return nil
 }
 
+// Noise returns what earlier sessions have given to KeepNoise, or nil.
+func (w *Writer) Noise() *Noise {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.manifest.Provenance.Noise == nil {
+		return nil
+	}
+	return w.manifest.Provenance.Noise.clone()
+}
+
+// KeepNoise stores the noise of the run so far in the folder, for the case that
+// another session goes on.
+func (w *Writer) KeepNoise(n Noise) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return errClosed
+	}
+	w.manifest.Provenance.Noise = n.clone()
+	data, err := w.manifest.encode()
+	if err != nil {
+		return err
+	}
+	return writeFile(w.dir, manifestName, data)
+}
+
 // Close gives the folder up without completing it, so that Resume can take it
 // up. It does nothing after Seal or Close.
 func (w *Writer) Close() error {
@@ -513,6 +539,9 @@ func (w *Writer) provenance(prov Provenance, metrics *score.Metrics) (Provenance
 		prov.Evidence = begun.Evidence
 	}
 	prov.Resumed = begun.Resumed
+	if prov.Noise == nil {
+		prov.Noise = begun.Noise
+	}
 	if len(w.envs) > 0 {
 		prov.Environments = w.envs
 	}
