@@ -40,6 +40,7 @@ var layers = []struct {
 	{"olmes/engine/llamacpp", "olmes/trie olmes/engine olmes/engine/wire olmes/engine/llamacpp/library olmes/model"},
 	{"olmes/score", "olmes olmes/stat olmes/pyrandom"},
 	{"olmes/record", "olmes olmes/score olmes/secret"},
+	{"olmes/noise", "olmes olmes/trie olmes/engine olmes/score olmes/record"},
 	{"olmes/run", "*"},
 	{"olmes/report", "olmes olmes/stat olmes/task olmes/score olmes/record"},
 	{"olmes/cmd/olmes", "*"},
