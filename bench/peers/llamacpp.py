@@ -85,7 +85,7 @@ def main():
         model.computed = 0
         started = time.perf_counter()
         encoded = [model.encode(*request) for group in groups for request in group]
-        middle = time.perf_counter()
+        cpu, middle = work.cpu_seconds(), time.perf_counter()
         values = [model.score(*e) for e in encoded]
         ended = time.perf_counter()
         work.emit(
@@ -95,6 +95,7 @@ def main():
             load_seconds=loaded,
             encode_seconds=middle - started,
             seconds=ended - middle,
+            cpu_seconds=work.spent(cpu),
             tokens_naive=sum(len(e[0]) - 1 for e in encoded),
             tokens_computed=model.computed,
         )  # fmt: skip

@@ -78,10 +78,11 @@ def encode(lm, groups):
 
 
 def timed(engine, encoded, size):
+    """Seconds, processor seconds and the log-probabilities."""
     gc.collect()
-    started = time.perf_counter()
+    cpu, started = work.cpu_seconds(), time.perf_counter()
     answers = engine.score(encoded, size)
-    return time.perf_counter() - started, [logprob for logprob, _ in answers]
+    return time.perf_counter() - started, work.spent(cpu), [logprob for logprob, _ in answers]
 
 
 def main():
@@ -106,7 +107,7 @@ def main():
         if len(engine.sizes) > 1:
             tried = {size: timed(engine, few, size)[0] for size in engine.sizes}
         best = min(tried, key=tried.get, default=engine.sizes[0])
-        seconds, values = timed(engine, encoded, best)
+        seconds, cpu, values = timed(engine, encoded, best)
         work.emit(
             args, line, ids, groups, [(c + t)[-(WINDOW + 1) :] for _, c, t in encoded], values,
             peer=engine.peer,
@@ -114,6 +115,7 @@ def main():
             load_seconds=loaded,
             encode_seconds=encoding,
             seconds=seconds,
+            cpu_seconds=cpu,
             batch_size=best,
             tried={"instances": len(probe), "seconds": tried},
             tokens_naive=sum(len(c) + len(t) - 1 for _, c, t in encoded),

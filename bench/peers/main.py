@@ -18,6 +18,7 @@ import time
 
 import environment
 import report
+import work
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -172,7 +173,7 @@ class Bench:
             command += ["--weights", dtype, "--threads", str(self.args.threads), "--no-reuse", "-o", record]
             command += ["--runs", folder, "--engine-variant", "native"]
             load = os.getloadavg()[0]
-            at = {}
+            at, cpu = {}, {}
             p = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             said = []
             for text in p.stderr:
@@ -180,6 +181,7 @@ class Bench:
                 phase, found, _ = text.partition(": done")
                 if found:
                     at[phase.split()[0]] = time.perf_counter()
+                    cpu[phase.split()[0]] = work.cpu_seconds(p.pid)
             if p.wait() or not {"load", "prepare", "score"} <= at.keys():
                 raise SystemExit(f"{' '.join(command)} failed:\n{''.join(said)}")
             ended = time.perf_counter()
@@ -209,6 +211,7 @@ class Bench:
             "command": ["olmes", *command[1 : command.index("-o")], *command[command.index("--engine-variant") :]],
             "encode_seconds": at["prepare"] - at["load"],
             "seconds": at["score"] - at["prepare"],
+            "cpu_seconds": cpu["score"] and cpu["score"] - cpu["prepare"],
             "seal_seconds": ended - at["score"],
             "tokens_naive": tokens["naive"],
             "tokens_distinct": tokens["distinct"],

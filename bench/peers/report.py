@@ -1,5 +1,6 @@
 """Tables and compared decisions out of the measured lines."""
 
+import math
 import statistics
 import time
 
@@ -56,6 +57,11 @@ def ratio(olmes, peer):
     return rate(olmes) / rate(peer)
 
 
+def cpu(m):
+    """Processor seconds of an instance; NaN where they are not known."""
+    return m["cpu_seconds"] / m["instances"] if m.get("cpu_seconds") else math.nan
+
+
 def joined(header, rows):
     out = ["| " + " | ".join(header) + " |", "|" + "|".join("---" if i < 2 else "--:" for i in range(len(header))) + "|"]
     return "\n".join(out + ["| " + " | ".join(r) + " |" for r in rows])
@@ -88,9 +94,11 @@ def summary(by, dtype, peers, lines):
             ratios = [ratio(by["olmes", dtype, line], by[p, dtype, line]) for line in both]
             olmes = sum(1 / rate(by["olmes", dtype, line]) for line in both)
             peer = sum(1 / rate(by[p, dtype, line]) for line in both)
+            cpus = [sum(cpu(by[q, dtype, line]) for line in both) for q in (p, "olmes")]
             rows.append([
                 NAMES[p], dtype + " " + form, str(len(both)),
                 f"{peer / olmes:.1f}x", f"{statistics.median(ratios):.1f}x", f"{min(ratios):.1f}x", f"{max(ratios):.1f}x",
+                f"{cpus[0] / cpus[1]:.1f}x" if cpus[0] > 0 and cpus[1] > 0 else "-",
             ])  # fmt: skip
     return rows
 
@@ -150,9 +158,12 @@ def markdown(measured, machine, command, missing):
         lines = [k[2] for k in by if k[0] == "olmes" and k[1] == dtype]
         present = [p for p in peers if any(k[0] == p and k[1] == dtype for k in by)]
         rows += summary(by, dtype, present, lines)
-    header = ["peer", "precision, form", "tasks", "olmes is faster", "median", "least", "most"]
+    header = ["peer", "precision, form", "tasks", "olmes is faster", "median", "least", "most", "in processor time"]
     out += ["", "## Ratio", "", joined(header, rows), ""]
-    out.append("`olmes is faster`: an instance of each task together.")
+    out.append("`olmes is faster`: an instance of each task together. Processor time depends less on what else the machine does.")
+    busy = max((m["load_average"] for m in measured), default=0.0)
+    if measured and busy > machine["cores"] + 1:
+        out += ["", f"**The machine was busy with other work: load average up to {busy:.1f}. Seconds are not to be relied on.**"]
     for dtype in dtypes:
         lines = [k[2] for k in by if k[0] == "olmes" and k[1] == dtype]
         present = [p for p in peers if any(k[0] == p and k[1] == dtype for k in by)]

@@ -43,6 +43,32 @@ def digest(ids):
     return hashlib.sha256(struct.pack(f"<{len(ids)}i", *ids)).hexdigest()
 
 
+def cpu_seconds(pid=None):
+    """Processor time of a process and its living descendants, or None where the system does not tell."""
+    try:
+        parents, used = {}, {}
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                try:
+                    with open(f"/proc/{name}/stat", encoding="utf-8") as f:
+                        fields = f.read().rpartition(")")[2].split()
+                except OSError:
+                    continue  # has ended meanwhile
+                parents[int(name)], used[int(name)] = int(fields[1]), int(fields[11]) + int(fields[12])
+    except OSError:
+        return None
+    family, total = [pid or os.getpid()], 0
+    for p in family:
+        total += used.get(p, 0)
+        family += [child for child, parent in parents.items() if parent == p]
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def spent(before):
+    """Processor time since before, a value of cpu_seconds."""
+    return None if before is None else cpu_seconds() - before
+
+
 def regroup(groups, values):
     """Values of all requests, in order, as a list for each instance."""
     values = iter(values)
