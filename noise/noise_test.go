@@ -233,8 +233,11 @@ func TestAlone(t *testing.T) {
 
 func TestBound(t *testing.T) {
 	exact := Arithmetic{Weights: "f32", KVType: "f32"}
+	if b := exact.Bound(); b != 0.001 {
+		t.Errorf("exact: %v", b)
+	}
 	last := 0.0
-	for _, a := range []Arithmetic{exact, {Weights: "f32", KVType: "f32", HalfGELU: true}, {Weights: "f32", KVType: "f16", FlashAttention: true}, {Weights: "bf16", KVType: "f16"}, {Weights: "q4_k", KVType: "f32"}} {
+	for _, a := range []Arithmetic{exact, {Weights: "f32", KVType: "f32", HalfGELU: true}, {Weights: "f32", KVType: "f16", FlashAttention: true}, {Weights: "f16", KVType: "f32"}, {Weights: "bf16", KVType: "f16"}, {Weights: "q4_k", KVType: "f32"}} {
 		if b := a.Bound(); b < last {
 			t.Errorf("%+v has the bound %v, below %v", a, b, last)
 		} else {
