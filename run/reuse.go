@@ -11,6 +11,7 @@ import (
 type heldChunk struct {
 	scores record.ChunkScores
 	env    record.Environment
+	noise  *record.Noise // of the run
 }
 
 // held finds the run's chunks in finished runs that share all that determines
@@ -58,7 +59,7 @@ func (r *Run) held(id record.Identity) (map[string]heldChunk, error) {
 				continue
 			}
 			if values, ok := w.u.held(w.c, preds); ok {
-				out[chunkID] = heldChunk{record.ChunkScores{Chunk: chunkID, LogProbs: values}, rec.Provenance.Environments[env]}
+				out[chunkID] = heldChunk{record.ChunkScores{Chunk: chunkID, LogProbs: values}, rec.Provenance.Environments[env], rec.Provenance.Noise}
 			}
 		}
 	}
@@ -106,6 +107,7 @@ func (r *Run) reuse(w *record.Writer, id record.Identity, finished map[string]re
 		return err
 	}
 	n := 0
+	donors := map[*record.Noise]bool{}
 	for _, u := range r.units { // in the run's order, so that the journal's is fixed
 		for i := range u.chunks {
 			c := &u.chunks[i]
@@ -120,6 +122,10 @@ func (r *Run) reuse(w *record.Writer, id record.Identity, finished map[string]re
 				return fmt.Errorf("keep a reused chunk of %s: %w", u.task.Name, err)
 			}
 			finished[c.ID] = h.scores
+			if !donors[h.noise] {
+				donors[h.noise] = true
+				r.donors.add(h.noise)
+			}
 			n++
 		}
 	}

@@ -20,6 +20,9 @@ type Options struct {
 	Dir     string // folder of the record; "" is Env.Runs/ID
 	Resume  bool   // go on with an interrupted run
 	NoReuse bool   // score chunks that a finished run holds again
+
+	MaxNoise       float64 // nats that another schedule may move a request's log-probability; 0 for no limit
+	NoiseInstances int     // instances computed again to measure that; 0 for about 2% of the tokens
 }
 
 // Outcome is where a finished run lies and how complete it is.
@@ -42,6 +45,9 @@ type Run struct {
 	encoder     *Encoder
 	units       []*unit
 	currentEnv  int // index of this machine's environment in the record
+	seed        uint64
+	noise       *record.Noise // of the run so far
+	donors      donors
 }
 
 // Plan is what a run would compute.
@@ -91,7 +97,11 @@ func Do(ctx context.Context, c Config, o Options, env Env) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
-	if err := r.score(ctx, w, finished); err != nil {
+	err = r.checkNoise(ctx, w, finished, o)
+	if err == nil {
+		err = r.score(ctx, w, finished)
+	}
+	if err != nil {
 		if ctx.Err() != nil {
 			return Outcome{}, &hinted{err, fmt.Sprintf("what is finished is kept in %s; the same command with --resume goes on", dir)}
 		}
@@ -153,6 +163,7 @@ func prepare(ctx context.Context, c Config, env Env) (*Run, record.Identity, err
 		r.engine.Close()
 		return nil, record.Identity{}, err
 	}
+	r.seed = seedOf(id.ID())
 	return r, id, nil
 }
 
@@ -265,6 +276,7 @@ func (r *Run) seal(w *record.Writer, dir string, id record.Identity, prov record
 	if r.setup.GPULayers == 0 && llamacpp.RoundsGELU(id.Model.Architecture) {
 		prov.Notes = append(prov.Notes, "llama.cpp's CPU code computes this model's GELU through a table in half precision: with --exact too, log-probabilities differ from those in 32 bits (gemma-3-270m: by up to 0.017 nats)")
 	}
+	prov.Noise = r.noise
 	prov.Finished = time.Now().UTC()
 	prov.WallSeconds = time.Since(started).Seconds()
 	if err := w.Seal(preds, metrics, prov); err != nil {

@@ -1,0 +1,447 @@
+package run
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"olmes"
+	"olmes/engine"
+	"olmes/engine/llamacpp"
+	"olmes/noise"
+	"olmes/record"
+	"olmes/trie"
+)
+
+// Of a run's tokens, so many are computed again under other schedules: one in
+// noiseShare, and of a small run up to one in noiseShareSmall as long as that is
+// less than noiseSmall tokens. Below that, two instances of each kind are what
+// the check and the count of near-ties need.
+const (
+	noiseShare      = 50
+	noiseShareSmall = 10
+	noiseSmall      = 4096
+	noiseLeast      = 2 // instances of each formulation and normalization
+	noiseMost       = 8 // instances of one chunk
+)
+
+// NoiseError says that a run's noise is above what the user allows.
+type NoiseError struct {
+	Largest float64 // nats
+	Max     float64 // nats
+}
+
+func (e *NoiseError) Error() string {
+	return fmt.Sprintf("another schedule moves a request's log-probability by %.2g nats, the limit is %g; nothing is sealed", e.Largest, e.Max)
+}
+
+// Hint says what the user can do.
+func (e *NoiseError) Hint() string {
+	return "--exact has the least noise; or allow more with --max-noise, and --resume to go on"
+}
+
+// donors are the finished runs whose chunks a run takes.
+type donors struct {
+	noise  record.Noise // of those that have measured theirs
+	silent bool         // some have not
+}
+
+func (d *donors) add(n *record.Noise) {
+	if n == nil {
+		d.silent = true
+		return
+	}
+	other := *n
+	other.Tokens = 0 // not computed for this run
+	d.noise.Merge(other)
+}
+
+// sample is a few instances of a unit that are computed again.
+type sample struct {
+	unit      *unit
+	preds     []int // positions in unit.preds
+	chunks    []int // of the unit, ascending, that hold their requests
+	drawn     []int // of chunks, those that the instances were drawn from
+	prefix    int   // of the first of these
+	alone     int   // of the instances, those also computed alone
+	cost      int   // tokens of the repetition, about
+	instances []noise.Instance
+}
+
+// checkNoise has the engine score a few chunks and computes some of their
+// instances again under other schedules, before anything else is scored. An
+// engine that contradicts itself is a noise.Error, noise above limit (nats; 0
+// for none) a NoiseError. The chunks count as scored, the noise is kept in
+// r.noise.
+//
+// Noise that earlier sessions of the run or the finished runs whose chunks it
+// takes have measured is its noise too; where nothing is left to compute, that
+// is enough.
+func (r *Run) checkNoise(ctx context.Context, w *record.Writer, finished map[string]record.ChunkScores, o Options) error {
+	known := r.donors.noise
+	if before := w.Noise(); before != nil {
+		known.Merge(*before)
+	}
+	left := r.left(finished)
+	if left == 0 && known.Instances > 0 && !r.donors.silent {
+		r.noise = &known
+		return r.limitNoise(known.Largest, o)
+	}
+	n := &noiseCheck{run: r, writer: w, finished: finished, options: o, bound: r.noiseBound()}
+	found, err := n.do(ctx, r.samples(finished, left, o.NoiseInstances))
+	if err != nil {
+		return err
+	}
+	found.Merge(known)
+	r.noise = &found
+	if err := w.KeepNoise(found); err != nil {
+		return err
+	}
+	return r.limitNoise(found.Largest, o)
+}
+
+func (r *Run) limitNoise(largest float64, o Options) error {
+	if o.MaxNoise > 0 && largest > o.MaxNoise {
+		return &NoiseError{largest, o.MaxNoise}
+	}
+	return nil
+}
+
+// noiseBound is the difference of a token's log-probability that the run's
+// arithmetic explains.
+func (r *Run) noiseBound() float64 {
+	s := r.setup
+	return noise.Arithmetic{Weights: s.precision(), KVType: s.Plan.KVType, FlashAttention: s.Plan.FlashAttention,
+		HalfGELU: llamacpp.RoundsGELU(s.Model.Architecture), GPU: s.GPULayers != 0}.Bound()
+}
+
+// left is how many tokens are still to be computed, a prefix once a unit.
+func (r *Run) left(finished map[string]record.ChunkScores) (tokens int) {
+	for _, u := range r.units {
+		prefix := 0
+		for i := range u.chunks {
+			if _, ok := finished[u.chunks[i].ID]; !ok {
+				tokens += u.chunks[i].nodes
+				prefix = max(prefix, u.chunks[i].Tree.Prefix)
+			}
+		}
+		tokens += prefix
+	}
+	return tokens
+}
+
+// inForce is the normalization that counts for the unit.
+func (u *unit) inForce() olmes.Normalization {
+	if u.formulation == olmes.MCF {
+		return olmes.None
+	}
+	return u.task.Normalization
+}
+
+// samples draws what is repeated: first of one unit for each formulation and
+// normalization in force, then of all units in turn until the tokens or the
+// instances wanted (0: by tokens) are reached. The draw depends on the run's id
+// and on what is finished.
+func (r *Run) samples(finished map[string]record.ChunkScores, left, instances int) []sample {
+	rng := rand.New(rand.NewPCG(r.seed, 0))
+	type kind struct {
+		f olmes.Formulation
+		n olmes.Normalization
+	}
+	var first, rest []*unit
+	seen := map[kind]bool{}
+	for _, i := range rng.Perm(len(r.units)) {
+		u := r.units[i]
+		if k := (kind{u.formulation, u.inForce()}); !seen[k] {
+			seen[k] = true
+			first = append(first, u)
+		} else {
+			rest = append(rest, u)
+		}
+	}
+	units := slices.Concat(first, rest)
+	budget := max(left/noiseShare, min(left/noiseShareSmall, noiseSmall))
+	if instances > 0 {
+		budget = math.MaxInt
+	}
+	var out []sample
+	spent, drawn := 0, 0
+	taken := map[*unit][]int{} // chunks
+	for round := 0; ; round++ {
+		more := false
+		for i, u := range units {
+			needed := round == 0 && i < len(first)
+			most := noiseMost
+			if instances > 0 {
+				most = min(most, max(0, instances-drawn))
+			}
+			if needed {
+				most = max(most, noiseLeast)
+			}
+			order := u.untaken(rng, taken[u])
+			if len(order) == 0 || most == 0 {
+				continue
+			}
+			s := r.sample(rng, u, order, most, 1, finished)
+			if needed && spent+s.cost > budget {
+				alone := 0
+				if len(out) == 0 {
+					alone = 1
+				}
+				s = r.sample(rng, u, order, noiseLeast, alone, finished)
+			} else if spent+s.cost > budget {
+				return out
+			}
+			more = true
+			taken[u] = append(taken[u], s.drawn...)
+			spent += s.cost
+			drawn += len(s.instances)
+			out = append(out, s)
+		}
+		if !more {
+			return out
+		}
+	}
+}
+
+// untaken returns the unit's chunks that hold choices and are not taken, in a
+// drawn order.
+func (u *unit) untaken(rng *rand.Rand, taken []int) []int {
+	return slices.DeleteFunc(rng.Perm(len(u.chunks)), func(c int) bool {
+		return slices.Contains(taken, c) || u.chunks[c].instances() == 0
+	})
+}
+
+// sample draws n instances of u out of as few of the chunks as hold them, in
+// order. More than one matters where chunks are small: beside those of its own
+// chunk an instance comes out as it did.
+func (r *Run) sample(rng *rand.Rand, u *unit, chunks []int, n, alone int, finished map[string]record.ChunkScores) sample {
+	s := sample{unit: u, prefix: u.chunks[chunks[0]].Tree.Prefix, alone: alone}
+	for _, c := range chunks {
+		if len(s.preds) >= n {
+			break
+		}
+		k := &u.chunks[c]
+		s.drawn = append(s.drawn, c)
+		for _, g := range noise.Pick(rng, &k.Chunk, r.setup.Plan.Batch, n-len(s.preds)) {
+			for _, ref := range k.refs[g] {
+				if !ref.unconditional && !slices.Contains(s.preds, ref.pred) {
+					s.preds = append(s.preds, ref.pred)
+				}
+			}
+		}
+	}
+	for i := range u.chunks {
+		if slices.ContainsFunc(u.chunks[i].refs, func(refs []ref) bool { return slices.Contains(s.preds, refs[0].pred) }) {
+			s.chunks = append(s.chunks, i)
+		}
+	}
+	s.instances = s.build(nil)
+	s.cost = noise.Cost(s.instances, s.alone, s.prefix)
+	_, ok := finished[u.chunks[chunks[0]].ID]
+	if ok || u.shares(chunks[0], finished) {
+		s.cost += s.prefix
+	}
+	return s
+}
+
+// shares reports whether another chunk of the unit that is not finished needs
+// chunk c's prefix again.
+func (u *unit) shares(c int, finished map[string]record.ChunkScores) bool {
+	for i := range u.chunks {
+		if _, ok := finished[u.chunks[i].ID]; !ok && i != c && u.chunks[i].Tree.Prefix > 0 && u.chunks[i].Tree.Prefix == u.chunks[c].Tree.Prefix {
+			return true
+		}
+	}
+	return false
+}
+
+// build makes the sample's instances out of the log-probabilities of its chunks,
+// or without any.
+func (s *sample) build(scores map[string]record.ChunkScores) []noise.Instance {
+	u := s.unit
+	out := make([]noise.Instance, len(s.preds))
+	for i, at := range s.preds {
+		p := &u.preds[at]
+		out[i] = noise.Instance{
+			Name:        fmt.Sprintf("%s %s, instance %d", p.Task, p.Formulation, p.DocID),
+			Formulation: u.formulation, Normalization: u.inForce(), Choices: p.Choices,
+		}
+		for _, c := range s.chunks {
+			k := &u.chunks[c]
+			logProbs := make([]float64, len(k.Tree.Wants))
+			if scores != nil {
+				logProbs = scores[k.ID].LogProbs
+			}
+			for g, refs := range k.refs {
+				if refs[0].pred != at {
+					continue
+				}
+				for j, q := range noise.Requests(&k.Chunk, g, logProbs) {
+					q.Choice, q.Unconditional = refs[j].choice, refs[j].unconditional
+					out[i].Requests = append(out[i].Requests, q)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// noiseCheck is the state that the workers of checkNoise share.
+type noiseCheck struct {
+	run     *Run
+	writer  *record.Writer
+	options Options
+	bound   float64
+	phase   Phase
+
+	mu       sync.Mutex // guards what follows
+	finished map[string]record.ChunkScores
+	done     int64
+}
+
+// do repeats samples, those of a unit one after the other so that its prefix
+// stays in the engine, and several units at the same time where the engine can.
+func (n *noiseCheck) do(ctx context.Context, samples []sample) (record.Noise, error) {
+	var total int64
+	var units [][]int // indices of samples
+	of := map[*unit]int{}
+	fresh := map[string]bool{}
+	for i := range samples {
+		s := &samples[i]
+		total += int64(s.cost)
+		for _, c := range s.chunks {
+			if k := &s.unit.chunks[c]; !fresh[k.ID] {
+				if _, ok := n.finished[k.ID]; !ok {
+					fresh[k.ID] = true
+					total += int64(k.nodes)
+				}
+			}
+		}
+		if _, ok := of[s.unit]; !ok {
+			of[s.unit] = len(units)
+			units = append(units, nil)
+		}
+		units[of[s.unit]] = append(units[of[s.unit]], i)
+	}
+	n.phase = n.run.env.reporter().Phase("self-check", "tokens", total)
+	found := make([]record.Noise, len(samples))
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	next := make(chan int)
+	var group sync.WaitGroup
+	for range min(max(1, n.run.description.Parallel), len(units)) {
+		group.Go(func() {
+			for i := range next {
+				for _, k := range units[i] {
+					if ctx.Err() != nil {
+						return
+					}
+					var err error
+					if found[k], err = n.repeat(ctx, &samples[k]); err != nil {
+						stop(err) // the first one counts
+					}
+				}
+			}
+		})
+	}
+feed:
+	for i := range units {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+			break feed
+		}
+	}
+	close(next)
+	group.Wait()
+	if err := context.Cause(ctx); err != nil {
+		n.phase.Done("failed")
+		return record.Noise{}, err
+	}
+	var sum record.Noise
+	for _, f := range found { // in order, so that the sum does not depend on who was first
+		sum.Merge(f)
+	}
+	n.phase.Done(fmt.Sprintf("largest difference %.2g nats, of %d requests computed apart", sum.Largest, sum.Requests))
+	return sum, nil
+}
+
+// repeat scores a sample's chunks and repeats its instances.
+func (n *noiseCheck) repeat(ctx context.Context, s *sample) (record.Noise, error) {
+	scores := map[string]record.ChunkScores{}
+	var fresh []record.ChunkScores
+	extra := int64(0) // prefixes computed once more than without the check
+	for _, i := range s.chunks {
+		c := &s.unit.chunks[i]
+		n.mu.Lock()
+		have, ok := n.finished[c.ID]
+		shares := s.unit.shares(i, n.finished)
+		n.mu.Unlock()
+		if !ok {
+			got, err := n.run.scoreChunk(ctx, c)
+			if err != nil {
+				return record.Noise{}, fmt.Errorf("check the engine: score %s %s, chunk %d of %d: %w", s.unit.task.Name, s.unit.formulation, i+1, len(s.unit.chunks), err)
+			}
+			if shares && got.Computed == len(c.Tree.Token) {
+				got.Computed -= c.Tree.Prefix
+				extra += int64(c.Tree.Prefix)
+			}
+			have = record.ChunkScores{Chunk: c.ID, Env: n.run.currentEnv, Computed: got.Computed, LogProbs: got.LogProbs}
+			fresh = append(fresh, have)
+			n.update(int64(c.nodes), s)
+		}
+		if len(have.LogProbs) != len(c.Tree.Wants) {
+			return record.Noise{}, fmt.Errorf("check the engine: chunk %s has %d log-probabilities for %d wanted", c.ID[:12], len(have.LogProbs), len(c.Tree.Wants))
+		}
+		scores[c.ID] = have
+	}
+	m := noise.Meter{Scorer: steady{n.run}, Bound: n.bound}
+	if err := m.Repeat(ctx, s.build(scores), s.alone, s.prefix); err != nil {
+		return record.Noise{}, fmt.Errorf("check the engine: %w", err)
+	}
+	found := m.Noise()
+	found.Tokens += extra
+	if err := n.run.limitNoise(found.Largest, n.options); err != nil {
+		return record.Noise{}, err
+	}
+	for _, c := range fresh {
+		if err := n.writer.Append(c); err != nil {
+			return record.Noise{}, fmt.Errorf("keep the scores of a chunk of %s: %w", s.unit.task.Name, err)
+		}
+		n.mu.Lock()
+		n.finished[c.Chunk] = c
+		n.mu.Unlock()
+	}
+	n.update(int64(s.cost), s)
+	return found, nil
+}
+
+func (n *noiseCheck) update(tokens int64, s *sample) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.done += tokens
+	n.phase.Update(n.done, fmt.Sprintf("%s %s", s.unit.task.Name, s.unit.formulation))
+}
+
+// steady is the run's engine, started again where it dies.
+type steady struct{ run *Run }
+
+// Score implements engine.Scorer.
+func (s steady) Score(ctx context.Context, t *trie.Tree) (engine.Scores, error) {
+	return s.run.scoreChunk(ctx, &chunk{Chunk: trie.Chunk{Tree: *t}})
+}
+
+// seedOf is the first 64 bits of a run's id.
+func seedOf(id string) uint64 {
+	b, err := hex.DecodeString(id)
+	if err != nil || len(b) < 8 {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(b)
+}
