@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"olmes"
+	"olmes/record"
 	"olmes/score"
 	"olmes/stat"
 )
@@ -35,7 +36,7 @@ func TestScoresAndDetails(t *testing.T) {
 	m := score.Metrics{Tasks: []score.Task{task("arc_easy", 0, 1, false), task("piqa", 0.25, 0.5, true),
 		{Task: "boolq", Instances: 5, Formulations: map[olmes.Formulation]score.Formulation{olmes.CF: one}}}}
 	var scores, details strings.Builder
-	if err := Scores(&scores, m); err != nil {
+	if err := Scores(&scores, m, nil); err != nil {
 		t.Fatal(err)
 	}
 	lines(t, scores.String(),
@@ -74,4 +75,40 @@ func TestLayout(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Where near-ties were counted, the table has them and the range of each score,
+// and the line below it sums them up.
+func TestNoiseShown(t *testing.T) {
+	acc := func(n olmes.Normalization, a float64) score.Formulation {
+		return score.Formulation{Instances: 10, Normalization: n, Accuracy: map[olmes.Normalization]score.Estimate{n: {Accuracy: a, N: 10}}}
+	}
+	m := score.Metrics{Tasks: []score.Task{
+		{Task: "piqa", Instances: 10, Formulations: map[olmes.Formulation]score.Formulation{olmes.CF: acc(olmes.Character, 0.5), olmes.MCF: acc(olmes.None, 0.4)},
+			Score: &score.Score{Formulation: olmes.CF, Estimate: score.Estimate{Accuracy: 0.5, N: 10}}},
+		{Task: "boolq", Instances: 10, Formulations: map[olmes.Formulation]score.Formulation{olmes.CF: acc(olmes.None, 0.5)}},
+	}}
+	near := []score.NearTies{
+		{Task: "piqa", Formulation: olmes.CF, Instances: 10, Near: 2, Correct: 5, ToRight: 1},
+		{Task: "piqa", Formulation: olmes.MCF, Instances: 10, Near: 3, Correct: 4, ToRight: 3},
+	}
+	var table, line, old, list strings.Builder
+	if err := Scores(&table, m, near); err != nil {
+		t.Fatal(err)
+	}
+	lines(t, table.String(),
+		"task     CF  norm        MCF  OLMES  ±   n  chance  majority  near-ties         range",
+		"piqa   50.0  character  40.0  50.0   -  10       -         -      2 + 3  50.0 to 70.0",
+		"boolq  50.0  none          -      -  -  10       -         -          -             -")
+	noiseLine(&line, record.Provenance{Noise: &record.Noise{Largest: 0.00123, Mean: 0.0002, Requests: 24, Decisions: 6, Flipped: 1, Tokens: 700}}, near)
+	lines(t, line.String(), "noise: largest 0.0012, mean 0.0002 nats over 24 requests computed apart, 1 of 6 decisions flipped; 700 tokens; near-ties: 5 of 20")
+	noiseLine(&old, record.Provenance{}, nil)
+	lines(t, old.String(), "noise: not measured, so near-ties are not counted; `olmes ties RUN --noise X` lists those within X")
+	ties := []score.NearTie{{Task: "piqa", Formulation: olmes.CF, Normalization: olmes.Character, DocID: 7, Best: 1, Gold: 0, Margin: 0.00025, Noise: 0.001, Turn: score.ToRight}}
+	if err := Ties(&list, ties, near); err != nil {
+		t.Fatal(err)
+	}
+	lines(t, list.String(),
+		"piqa    cf  character       7                1       0     0  0.00025  0.001                     right",
+		"near-ties: 5 of 20; falling the other way, 4 would be right and 0 would be wrong")
 }

@@ -21,11 +21,16 @@ func Run(w io.Writer, rec *record.Record) error {
 	var b strings.Builder
 	head(&b, rec)
 	b.WriteString("\n")
-	if err := Scores(&b, m); err != nil {
+	_, near, err := rec.NearTies(0)
+	if err != nil {
+		return err
+	}
+	if err := Scores(&b, m, near); err != nil {
 		return err
 	}
 	b.WriteString("\n")
 	cost(&b, rec.Provenance)
+	noiseLine(&b, rec.Provenance, near)
 	Deviations(&b, record.Deviations(rec.Identity, &m))
 	for _, n := range rec.Provenance.Notes {
 		fmt.Fprintf(&b, "note: %s\n", n)

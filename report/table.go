@@ -17,20 +17,25 @@ import (
 const dagger = "†"
 
 // Scores prints the table of a run: a row per task and group, then the average.
-// Accuracies, standard errors, chance and majority are in percent.
-func Scores(w io.Writer, m score.Metrics) error {
+// Accuracies, standard errors, chance and majority are in percent. Where near-ties
+// were counted, they and the range that they leave to the score have columns.
+func Scores(w io.Writer, m score.Metrics, near []score.NearTies) error {
 	t := table{header: []string{"task", "CF", "norm", "MCF", "OLMES", "±", "n", "chance", "majority"}}
+	ties := newTies(m, near)
+	if ties != nil {
+		t.header = append(t.header, "near-ties", "range")
+	}
 	grouped := map[string]bool{}
 	for _, task := range m.Tasks {
 		if task.Group == "" {
-			t.add(taskRow(task))
+			t.add(ties.row(taskRow(task), task.Task))
 			continue
 		}
 		if !grouped[task.Group] {
 			grouped[task.Group] = true
 			for _, g := range m.Groups {
 				if g.Group == task.Group {
-					t.add(groupRow(g, m.Tasks))
+					t.add(ties.row(groupRow(g, m.Tasks), g.Group))
 				}
 			}
 		}
@@ -41,7 +46,7 @@ func Scores(w io.Writer, m score.Metrics) error {
 		if e == nil {
 			e, name = s.SubsetMean, "mean of subsets"
 		}
-		t.add([]string{name, "", "", "", percent(&e.Accuracy), percent(e.SE), "", percent(&s.Chance), percent(&s.Majority)})
+		t.add(ties.last([]string{name, "", "", "", percent(&e.Accuracy), percent(e.SE), "", percent(&s.Chance), percent(&s.Majority)}))
 	}
 	if _, err := t.writeTo(w); err != nil {
 		return fmt.Errorf("write table: %w", err)
@@ -49,6 +54,9 @@ func Scores(w io.Writer, m score.Metrics) error {
 	legend := "All in percent; ± is one standard error."
 	if strings.Contains(t.text(), dagger) {
 		legend += " " + dagger + " the multiple-choice formulation gave the score."
+	}
+	if ties != nil {
+		legend += "\nNear-ties: instances (CF + MCF) whose two best choices are no further apart than the noise of the\narithmetic; range: the score if all of them fell to the wrong side, and to the right one."
 	}
 	if _, err := fmt.Fprintln(w, legend); err != nil {
 		return fmt.Errorf("write table: %w", err)

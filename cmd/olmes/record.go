@@ -9,6 +9,7 @@ import (
 	"olmes/artifact"
 	"olmes/record"
 	"olmes/report"
+	"olmes/score"
 )
 
 // store opens the cache.
@@ -62,6 +63,8 @@ type runSummary struct {
 	Metrics    any                `json:"metrics"`
 	Tokens     record.Tokens      `json:"tokens"`
 	Wall       float64            `json:"wall_seconds"`
+	Noise      *record.Noise      `json:"noise"`     // null where it was not measured
+	NearTies   []score.NearTies   `json:"near_ties"` // a task and formulation each
 	Deviations []record.Deviation `json:"deviations"`
 }
 
@@ -74,7 +77,12 @@ func (a *app) printRun(rec *record.Record, asJSON bool) error {
 	if err != nil {
 		return coded(err)
 	}
-	s := runSummary{ID: rec.ID, Dir: rec.Dir, Identity: rec.Identity, Metrics: m, Tokens: rec.Provenance.Tokens, Wall: rec.Provenance.WallSeconds, Deviations: notNil(record.Deviations(rec.Identity, &m))}
+	_, near, err := rec.NearTies(0)
+	if err != nil {
+		return coded(err)
+	}
+	s := runSummary{ID: rec.ID, Dir: rec.Dir, Identity: rec.Identity, Metrics: m, Tokens: rec.Provenance.Tokens, Wall: rec.Provenance.WallSeconds,
+		Noise: rec.Provenance.Noise, NearTies: notNil(near), Deviations: notNil(record.Deviations(rec.Identity, &m))}
 	return a.printJSON(s)
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -41,6 +42,9 @@ Ctrl-C stops a run after its current batch; the same command with --resume goes 
 				if err := readConfig(file, cmd, &c); err != nil {
 					return err
 				}
+			}
+			if cmd.Flags().Changed("max-noise") && !(o.MaxNoise > 0) || o.NoiseInstances < 0 {
+				return &run.UsageError{Err: errors.New("--max-noise must be above 0, and --noise-instances not below; leave them out for no limit and for the default")}
 			}
 			store, err := a.store()
 			if err != nil {
@@ -85,6 +89,8 @@ Ctrl-C stops a run after its current batch; the same command with --resume goes 
 	f.StringVarP(&o.Dir, "output", "o", "", "folder of the record (default RUNS/ID)")
 	f.BoolVar(&o.Resume, "resume", false, "go on with an interrupted run of the same settings")
 	f.BoolVar(&o.NoReuse, "no-reuse", false, "score everything again, even what a finished run of the same model and plan holds")
+	f.Float64Var(&o.MaxNoise, "max-noise", 0, "stop before scoring where another schedule moves a request's log-probability by more `nats` (default no limit)")
+	f.IntVar(&o.NoiseInstances, "noise-instances", 0, "instances computed again to measure the noise (default about 2% of the tokens)")
 	f.BoolVar(&dryRun, "dry-run", false, "print what would be computed, and compute nothing")
 	f.BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
