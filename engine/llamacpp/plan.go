@@ -48,11 +48,12 @@ func (s Shape) window() int {
 
 // Bounds of what a batch's wanted logits take, in bytes. They are held twice, as
 // computed and as handed out, and by every lane: a vocabulary of 262,144 would
-// take 537 MB for 512 tokens each time. On CPUs 48 rows of that vocabulary cost
-// little more time a row than 512.
+// take 537 MB for 512 tokens each time. On CPUs minRows of that vocabulary cost
+// a quarter more time a row than 512, fewer cost more.
 const (
-	rowBytes    = 48 << 20
+	rowBytes    = 40 << 20
 	rowBytesGPU = 512 << 20
+	minRows     = 48
 )
 
 // DefaultPlan returns the plan for a model of this shape. Batches of 512 were
@@ -94,7 +95,7 @@ func Resize(s Shape, p engine.Plan, batch int) engine.Plan {
 			room = rowBytesGPU
 		}
 		rows := room / (4 * s.Vocab) / 16 * 16
-		p.Rows = min(batch, max(16, rows))
+		p.Rows = min(batch, max(minRows, rows))
 	}
 	p.Sequences = min(maxSequences, p.Rows)
 	p.Cells = Need(s, batch)

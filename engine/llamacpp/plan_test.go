@@ -41,9 +41,9 @@ func TestDefaultPlans(t *testing.T) {
 		want  engine.Plan
 	}{
 		{"nothing known", Shape{}, engine.Plan{Batch: 512, MicroBatch: 512, Cells: 4608, Rows: 512, Sequences: 256, ChunkTokens: 1024, FlashAttention: true, KVType: "f16"}},
-		{"smollm2", smolShape(), engine.Plan{Batch: 512, MicroBatch: 512, Cells: 4608, Rows: 256, Sequences: 256, ChunkTokens: 4096, FlashAttention: true, KVType: "f16"}},
+		{"smollm2", smolShape(), engine.Plan{Batch: 512, MicroBatch: 512, Cells: 4608, Rows: 208, Sequences: 208, ChunkTokens: 4096, FlashAttention: true, KVType: "f16"}},
 		{"gemma", gemmaShape(), engine.Plan{Batch: 512, MicroBatch: 512, Cells: 4608, Rows: 48, Sequences: 48, ChunkTokens: 4096, FlashAttention: true, KVType: "f16"}},
-		{"short context", Shape{Context: 512, Vocab: 50_000}, engine.Plan{Batch: 512, MicroBatch: 512, Cells: 1536, Rows: 240, Sequences: 240, ChunkTokens: 1024, FlashAttention: true, KVType: "f16"}},
+		{"short context", Shape{Context: 512, Vocab: 50_000}, engine.Plan{Batch: 512, MicroBatch: 512, Cells: 1536, Rows: 208, Sequences: 208, ChunkTokens: 1024, FlashAttention: true, KVType: "f16"}},
 		{"gpu", Shape{Parameters: 7e9, Context: 4096, Vocab: 128_256, GPU: true}, engine.Plan{Batch: 2048, MicroBatch: 2048, Cells: 6144, Rows: 1040, Sequences: 256, ChunkTokens: 4096, FlashAttention: true, KVType: "f16"}},
 	} {
 		if got := DefaultPlan(c.shape); got != c.want {
@@ -72,7 +72,7 @@ func TestPlanProperties(t *testing.T) {
 		if s.GPU {
 			bound = rowBytesGPU
 		}
-		if p.Rows > 16 && 4*p.Rows*s.Vocab > bound {
+		if p.Rows > minRows && 4*p.Rows*s.Vocab > bound {
 			t.Fatalf("%d rows of %d tokens", p.Rows, s.Vocab)
 		}
 		s.GPU = false
@@ -93,7 +93,7 @@ func TestCheckPlan(t *testing.T) {
 		"rows":         func(p *engine.Plan) { p.Rows = p.Batch + 1 },
 		"sequences":    func(p *engine.Plan) { p.Rows = p.Sequences - 1 },
 		"chunk_tokens": func(p *engine.Plan) { p.ChunkTokens = 0 },
-		"sequences is 256, must be at most batch (128)": func(p *engine.Plan) { p.Batch, p.MicroBatch, p.Rows = 128, 128, 0 },
+		"sequences is 208, must be at most batch (128)": func(p *engine.Plan) { p.Batch, p.MicroBatch, p.Rows = 128, 128, 0 },
 		"kv_type": func(p *engine.Plan) { p.KVType = "q8_0" },
 	} {
 		p := DefaultPlan(smolShape())
