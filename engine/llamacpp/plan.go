@@ -49,11 +49,11 @@ func (s Shape) window() int {
 // Bounds of what a batch's wanted logits take, in bytes. They are held twice, as
 // computed and as handed out, and by every lane: a vocabulary of 262,144 would
 // take 537 MB for 512 tokens each time. On CPUs minRows of that vocabulary cost
-// a quarter more time a row than 512, fewer cost more.
+// half as much time again a token as 512, fewer cost more.
 const (
 	rowBytes    = 40 << 20
 	rowBytesGPU = 512 << 20
-	minRows     = 48
+	minRows     = 32
 )
 
 // DefaultPlan returns the plan for a model of this shape. Batches of 512 were
