@@ -146,11 +146,26 @@ func (s *sequences) add(pred int, es []Encoded, unconditional bool) {
 // with each other and much with other instances, so their requests go singly.
 // Unconditional requests go singly too, since the same answers come up in many
 // instances.
+//
+// Instances stand in the order of evaluation, so that a run of more instances
+// finds the chunks of a run of fewer. Where texts repeat (boolq's passages, the
+// questions of some mmlu subjects) that computes some of them once a chunk; the
+// whole of a task then stands in the order of its ids instead.
 func (u *unit) cut(whole, single, plain sequences, limit int) error {
 	u.counts = trie.Count(slices.Concat(whole.groups, single.groups, plain.groups))
 	chunks, err := trie.Cut(whole.groups, trie.Limits{Tokens: limit})
 	if err != nil {
 		return fmt.Errorf("cut %s %s into chunks: %w", u.task.Name, u.formulation, err)
+	}
+	if u.data.whole && float64(nodes(chunks)) > repeatsMost*float64(trie.Count(whole.groups).Distinct) {
+		sorted := whole.sorted()
+		other, err := trie.Cut(sorted.groups, trie.Limits{Tokens: limit})
+		if err != nil {
+			return fmt.Errorf("cut %s %s into chunks: %w", u.task.Name, u.formulation, err)
+		}
+		if nodes(other) < nodes(chunks) {
+			chunks, whole = other, sorted
+		}
 	}
 	u.take(chunks, whole.refs)
 	for _, s := range []sequences{single, plain} {
@@ -165,6 +180,40 @@ func (u *unit) cut(whole, single, plain sequences, limit int) error {
 		u.take(chunks, refs)
 	}
 	return nil
+}
+
+// repeatsMost is how many times the distinct tokens a task may compute in the
+// order of evaluation.
+const repeatsMost = 1.02
+
+// nodes returns how many tokens one engine after the other computes for chunks:
+// a prefix where it is not that of the chunk before.
+func nodes(chunks []trie.Chunk) int {
+	n := 0
+	var prefix []int32
+	for i := range chunks {
+		t := &chunks[i].Tree
+		n += len(t.Token) - t.Prefix
+		if next := t.Token[:t.Prefix]; i == 0 || !slices.Equal(next, prefix) {
+			n += t.Prefix
+			prefix = next
+		}
+	}
+	return n
+}
+
+// sorted returns the groups in the order of their first sequences' ids.
+func (s sequences) sorted() sequences {
+	order := make([]int, len(s.groups))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return slices.Compare(s.groups[a][0].IDs, s.groups[b][0].IDs) })
+	var out sequences
+	for _, i := range order {
+		out.groups, out.refs = append(out.groups, s.groups[i]), append(out.refs, s.refs[i])
+	}
+	return out
 }
 
 // take adds chunks to the unit. A prediction names the chunk of its first choice.
