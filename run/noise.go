@@ -66,8 +66,7 @@ type sample struct {
 	unit      *unit
 	preds     []int // positions in unit.preds
 	chunks    []int // of the unit, ascending, that hold their requests
-	drawn     []int // of chunks, those that the instances were drawn from
-	prefix    int   // of the first of these
+	prefix    int   // of the chunk that the first of them is in
 	alone     int   // of the instances, those also computed alone
 	cost      int   // tokens of the repetition, about
 	instances []noise.Instance
@@ -143,98 +142,116 @@ func (u *unit) inForce() olmes.Normalization {
 	return u.task.Normalization
 }
 
-// samples draws what is repeated: first of one unit for each formulation and
-// normalization in force, then of all units in turn until the tokens or the
-// instances wanted (0: by tokens) are reached. The draw depends on the run's id
-// and on what is finished.
-func (r *Run) samples(finished map[string]record.ChunkScores, left, instances int) []sample {
-	rng := rand.New(rand.NewPCG(r.seed, 0))
-	type kind struct {
-		f olmes.Formulation
-		n olmes.Normalization
-	}
-	var first, rest []*unit
-	seen := map[kind]bool{}
-	for _, i := range rng.Perm(len(r.units)) {
-		u := r.units[i]
-		if k := (kind{u.formulation, u.inForce()}); !seen[k] {
-			seen[k] = true
-			first = append(first, u)
-		} else {
-			rest = append(rest, u)
+// kind is what the noise of a margin is measured for.
+type kind struct {
+	formulation   olmes.Formulation
+	normalization olmes.Normalization
+	units         []*unit // in a drawn order, in turn
+	instances     int     // drawn
+	done          bool    // nothing more can be drawn, or paid for
+}
+
+// kinds sorts the units by kind. Those of a single instance go last: beside none
+// of their own, they tell little.
+func (r *Run) kinds(rng *rand.Rand) []*kind {
+	var out []*kind
+	for _, least := range []int{noiseLeast, 0} {
+		for _, i := range rng.Perm(len(r.units)) {
+			u := r.units[i]
+			if big := len(u.preds) >= noiseLeast; big != (least > 0) {
+				continue
+			}
+			at := slices.IndexFunc(out, func(k *kind) bool { return k.formulation == u.formulation && k.normalization == u.inForce() })
+			if at < 0 {
+				at = len(out)
+				out = append(out, &kind{formulation: u.formulation, normalization: u.inForce()})
+			}
+			out[at].units = append(out[at].units, u)
 		}
 	}
-	units := slices.Concat(first, rest)
+	return out
+}
+
+// samples draws what is repeated: of every kind the least there may be, then of
+// the kind that has fewest, each time of another unit, as long as the tokens
+// last or until the instances wanted (0: by tokens) are reached. The draw depends
+// on the run's id and on what is finished.
+func (r *Run) samples(finished map[string]record.ChunkScores, left, instances int) []sample {
+	rng := rand.New(rand.NewPCG(r.seed, 0))
+	kinds := r.kinds(rng)
 	budget := max(left/noiseShare, min(left/noiseShareSmall, noiseSmall))
 	if instances > 0 {
 		budget = math.MaxInt
 	}
 	var out []sample
 	spent, drawn := 0, 0
-	taken := map[*unit][]int{} // chunks
-	for round := 0; ; round++ {
-		more := false
-		for i, u := range units {
-			needed := round == 0 && i < len(first)
-			most := noiseMost
-			if instances > 0 {
-				most = min(most, max(0, instances-drawn))
-			}
-			if needed {
-				most = max(most, noiseLeast)
-			}
-			order := u.untaken(rng, taken[u])
-			if len(order) == 0 || most == 0 {
+	taken := map[*unit][]int{} // positions in its preds
+	add := func(k *kind, n, alone, budget int) bool {
+		for i, u := range k.units {
+			s := r.sample(rng, u, taken[u], n, alone, finished)
+			switch {
+			case len(s.preds) == 0:
 				continue
+			case spent+s.cost > budget:
+				return false
 			}
-			s := r.sample(rng, u, order, most, 1, finished)
-			if needed && spent+s.cost > budget {
-				alone := 0
-				if len(out) == 0 {
-					alone = 1
-				}
-				s = r.sample(rng, u, order, noiseLeast, alone, finished)
-			} else if spent+s.cost > budget {
-				return out
-			}
-			more = true
-			taken[u] = append(taken[u], s.drawn...)
-			spent += s.cost
+			taken[u] = append(taken[u], s.preds...)
+			k.units = slices.Concat(k.units[i+1:], k.units[:i+1])
+			k.instances += len(s.instances)
 			drawn += len(s.instances)
+			spent += s.cost
 			out = append(out, s)
+			return true
 		}
-		if !more {
+		return false
+	}
+	for i, k := range kinds {
+		add(k, noiseLeast, max(0, 1-i), math.MaxInt)
+	}
+	for instances == 0 || drawn < instances {
+		var few *kind
+		for _, k := range kinds {
+			if !k.done && (few == nil || k.instances < few.instances) {
+				few = k
+			}
+		}
+		if few == nil {
 			return out
 		}
+		if instances > 0 {
+			few.done = !add(few, min(noiseMost, instances-drawn), 1, budget)
+			continue
+		}
+		few.done = !add(few, noiseMost, 1, budget) && !add(few, noiseMost/2, 1, budget) && !add(few, noiseLeast, 0, budget)
 	}
+	return out
 }
 
-// untaken returns the unit's chunks that hold choices and are not taken, in a
-// drawn order.
-func (u *unit) untaken(rng *rand.Rand, taken []int) []int {
-	return slices.DeleteFunc(rng.Perm(len(u.chunks)), func(c int) bool {
-		return slices.Contains(taken, c) || u.chunks[c].instances() == 0
-	})
-}
-
-// sample draws n instances of u out of as few of the chunks as hold them, in
-// order. More than one matters where chunks are small: beside those of its own
+// sample draws n instances of u that are not taken, out of as few chunks as hold
+// them. More than one chunk matters where they are small: beside those of its own
 // chunk an instance comes out as it did.
-func (r *Run) sample(rng *rand.Rand, u *unit, chunks []int, n, alone int, finished map[string]record.ChunkScores) sample {
-	s := sample{unit: u, prefix: u.chunks[chunks[0]].Tree.Prefix, alone: alone}
-	for _, c := range chunks {
-		if len(s.preds) >= n {
+func (r *Run) sample(rng *rand.Rand, u *unit, taken []int, n, alone int, finished map[string]record.ChunkScores) sample {
+	s := sample{unit: u, alone: alone}
+	first := -1
+	for _, c := range rng.Perm(len(u.chunks)) {
+		if len(s.preds) == n {
 			break
 		}
 		k := &u.chunks[c]
-		s.drawn = append(s.drawn, c)
-		for _, g := range noise.Pick(rng, &k.Chunk, r.setup.Plan.Batch, n-len(s.preds)) {
+		for _, g := range noise.Pick(rng, &k.Chunk, r.setup.Plan.Batch, len(k.Groups)) {
 			for _, ref := range k.refs[g] {
-				if !ref.unconditional && !slices.Contains(s.preds, ref.pred) {
-					s.preds = append(s.preds, ref.pred)
+				if len(s.preds) == n || ref.unconditional || slices.Contains(taken, ref.pred) || slices.Contains(s.preds, ref.pred) {
+					continue
+				}
+				s.preds = append(s.preds, ref.pred)
+				if first < 0 {
+					first, s.prefix = c, k.Tree.Prefix
 				}
 			}
 		}
+	}
+	if first < 0 {
+		return s
 	}
 	for i := range u.chunks {
 		if slices.ContainsFunc(u.chunks[i].refs, func(refs []ref) bool { return slices.Contains(s.preds, refs[0].pred) }) {
@@ -243,8 +260,8 @@ func (r *Run) sample(rng *rand.Rand, u *unit, chunks []int, n, alone int, finish
 	}
 	s.instances = s.build(nil)
 	s.cost = noise.Cost(s.instances, s.alone, s.prefix)
-	_, ok := finished[u.chunks[chunks[0]].ID]
-	if ok || u.shares(chunks[0], finished) {
+	_, ok := finished[u.chunks[first].ID]
+	if ok || u.shares(first, finished) {
 		s.cost += s.prefix
 	}
 	return s

@@ -228,11 +228,11 @@ func TestSamples(t *testing.T) {
 		}
 	}
 	for _, k := range []string{"cf pmi", "cf none", "cf character", "mcf none"} {
-		if kinds[k] == 0 {
-			t.Errorf("%s: no instance", k)
+		if kinds[k] < noiseLeast {
+			t.Errorf("%s: %d instances", k, kinds[k])
 		}
 	}
-	if instances < 2*noiseLeast || len(all) > len(kinds) && spent > max(left/noiseShare, min(left/noiseShareSmall, noiseSmall)) {
+	if len(all) > len(kinds) && spent > max(left/noiseShare, min(left/noiseShareSmall, noiseSmall)) {
 		t.Errorf("%d tokens for %d instances, the run has %d", spent, instances, left)
 	}
 	again := r.samples(nil, left, 0)

@@ -203,18 +203,19 @@ func TestRunParallel(t *testing.T) {
 	c, env := bigramRun(t, &enginetest.Bigram{})
 	want, err := Do(t.Context(), c, Options{}, env)
 	fetched(t, err)
-	var calls, together atomic.Int32
+	var calls atomic.Int32
+	together := make(chan struct{}) // closed when three are there
 	env.Start = startBigram(&enginetest.Bigram{Parallel: 3, Before: func(context.Context, *trie.Tree) error {
-		defer together.Add(-1)
-		if n := calls.Add(1); n > 3 {
-			together.Add(1)
+		switch n := calls.Add(1); {
+		case n > 3:
 			return nil
+		case n == 3:
+			close(together)
 		}
-		together.Add(1)
-		for deadline := time.Now().Add(10 * time.Second); together.Load() < 3; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				return errors.New("no three chunks at the same time")
-			}
+		select {
+		case <-together:
+		case <-time.After(10 * time.Second):
+			return errors.New("no three chunks at the same time")
 		}
 		time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
 		return nil
