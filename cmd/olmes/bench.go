@@ -70,4 +70,3 @@ func rows(costs []run.Cost) []report.Cost {
 	}
 	return out
 }
-
