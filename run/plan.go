@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/goccy/go-yaml"
 
@@ -164,7 +163,7 @@ func planText(p engine.Plan) string {
 // resumable refuses to resume a run whose plan would be measured again.
 func (c Config) resumable() error {
 	if c.Plan == planAuto {
-		return usage("a measured plan can differ from run to run: resume with the plan that the first run printed, %s", strings.ReplaceAll(planText(engine.Plan{}), " 0", " N"))
+		return usage("a measured plan can differ from run to run: resume with the plan that the first run printed, --batch N --chunk-tokens N")
 	}
 	return nil
 }
