@@ -74,22 +74,25 @@ type sample struct {
 
 // checkNoise has the engine score a few chunks and computes some of their
 // instances again under other schedules, before anything else is scored. An
-// engine that contradicts itself is a noise.Error, noise above limit (nats; 0
-// for none) a NoiseError. The chunks count as scored, the noise is kept in
+// engine that contradicts itself is a noise.Error, noise above Options.MaxNoise
+// a NoiseError. The chunks count as scored, the noise is kept in
 // r.noise.
 //
-// Noise that earlier sessions of the run or the finished runs whose chunks it
-// takes have measured is its noise too; where nothing is left to compute, that
+// Noise that earlier sessions of the run, or the finished runs whose chunks it
+// takes, have measured is its noise too; where nothing is left to compute, that
 // is enough.
 func (r *Run) checkNoise(ctx context.Context, w *record.Writer, finished map[string]record.ChunkScores, o Options) error {
 	known := r.donors.noise
 	if before := w.Noise(); before != nil {
 		known.Merge(*before)
 	}
+	if err := limitNoise(known.Largest, o); err != nil {
+		return err
+	}
 	left := r.left(finished)
 	if left == 0 && known.Instances > 0 && !r.donors.silent {
 		r.noise = &known
-		return r.limitNoise(known.Largest, o)
+		return nil
 	}
 	n := &noiseCheck{run: r, writer: w, finished: finished, options: o, bound: r.noiseBound()}
 	found, err := n.do(ctx, r.samples(finished, left, o.NoiseInstances))
@@ -98,13 +101,10 @@ func (r *Run) checkNoise(ctx context.Context, w *record.Writer, finished map[str
 	}
 	found.Merge(known)
 	r.noise = &found
-	if err := w.KeepNoise(found); err != nil {
-		return err
-	}
-	return r.limitNoise(found.Largest, o)
+	return w.KeepNoise(found)
 }
 
-func (r *Run) limitNoise(largest float64, o Options) error {
+func limitNoise(largest float64, o Options) error {
 	if o.MaxNoise > 0 && largest > o.MaxNoise {
 		return &NoiseError{largest, o.MaxNoise}
 	}
@@ -424,7 +424,7 @@ func (n *noiseCheck) repeat(ctx context.Context, s *sample) (record.Noise, error
 	}
 	found := m.Noise()
 	found.Tokens += extra
-	if err := n.run.limitNoise(found.Largest, n.options); err != nil {
+	if err := limitNoise(found.Largest, n.options); err != nil {
 		return record.Noise{}, err
 	}
 	for _, c := range fresh {
