@@ -15,20 +15,24 @@ import (
 	"testing"
 
 	"olmes"
+	"olmes/artifact"
 	"olmes/engine"
+	"olmes/engine/llamacpp/library"
 	"olmes/noise"
 	"olmes/trie"
 )
 
-// inProcess loads llama.cpp into the test's own process, which can be done once.
-var inProcess = sync.OnceValues(func() (func(dir string) (*binding, error), error) {
-	var lib *binding
-	return func(dir string) (_ *binding, err error) {
-		if lib == nil {
-			lib, err = openLibrary(dir, &nativeLog{w: io.Discard})
-		}
-		return lib, err
-	}, nil
+// inProcess is llama.cpp in the test's own process, where it can be loaded once.
+var inProcess = sync.OnceValues(func() (*binding, error) {
+	store, err := artifact.Open("")
+	if err != nil {
+		return nil, err
+	}
+	lib, err := library.Best(context.Background(), store)
+	if err != nil {
+		return nil, err
+	}
+	return openLibrary(lib.Dir, &nativeLog{w: io.Discard})
 })
 
 // faultyCache stands between packing and llama.cpp and spoils what passes.
@@ -164,11 +168,7 @@ func selfCheck(t *testing.T, e engine.Scorer, c *trie.Chunk, batch int, bound fl
 // every fault must be above it a hundred times.
 func broken(t *testing.T, arch string, instances int, files []string, names ...string) {
 	t.Helper()
-	load, err := inProcess()
-	if err != nil {
-		t.Fatal(err)
-	}
-	lib, err := load(libraryDir(t))
+	lib, err := inProcess()
 	if err != nil {
 		t.Fatal(err)
 	}
