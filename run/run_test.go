@@ -15,8 +15,8 @@ import (
 	"olmes"
 	"olmes/artifact"
 	"olmes/engine"
+	"olmes/engine/child"
 	"olmes/engine/enginetest"
-	"olmes/engine/llamacpp"
 	"olmes/model/modeltest"
 	"olmes/prompt"
 	"olmes/record"
@@ -179,7 +179,7 @@ func TestRunDies(t *testing.T) {
 	var calls, deaths atomic.Int32
 	b := &enginetest.Bigram{Before: func(context.Context, *trie.Tree) error {
 		if n := calls.Add(1); n == 2 || deaths.Load() > 0 {
-			return &llamacpp.ExitError{State: "signal: killed"}
+			return &child.ExitError{State: "signal: killed"}
 		}
 		return nil
 	}}
@@ -191,7 +191,7 @@ func TestRunDies(t *testing.T) {
 	}
 	deaths.Store(1)
 	_, err = Do(t.Context(), c, Options{Dir: filepath.Join(t.TempDir(), "r"), NoReuse: true}, env)
-	var died *llamacpp.ExitError
+	var died *child.ExitError
 	if !errors.As(err, &died) {
 		t.Errorf("an engine that always dies gave %v", err)
 	}

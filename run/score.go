@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"olmes/engine"
-	"olmes/engine/llamacpp"
+	"olmes/engine/child"
 	"olmes/record"
 )
 
@@ -208,7 +208,7 @@ func (r *Run) scoreChunk(ctx context.Context, c *chunk) (engine.Scores, error) {
 		if err == nil {
 			return s, nil
 		}
-		var died *llamacpp.ExitError
+		var died *child.ExitError
 		if !errors.As(err, &died) || ctx.Err() != nil {
 			break
 		}

@@ -88,16 +88,14 @@ func Devices(ctx context.Context, o Options) ([]Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list devices: %w", err)
 	}
-	p, err := spawn(ctx, o)
+	e, err := o.helper(ctx) // loading a driver cannot be told to stop
 	if err != nil {
 		return nil, fmt.Errorf("list devices: %w", err)
 	}
-	defer p.kill()
-	p.client.Grace = 1 // loading a driver cannot be told to stop
+	defer e.Close()
 	var out []Device
-	if _, err := p.client.Call(ctx, opDevices, devicesArgs{Library: o.Library}, &out, nil); err != nil {
-		p.kill()
-		return nil, fmt.Errorf("list devices: %w", p.explain(err))
+	if _, err := e.Call(ctx, opDevices, devicesArgs{Library: o.Library}, &out, nil); err != nil {
+		return nil, fmt.Errorf("list devices: %w", err)
 	}
 	return out, nil
 }

@@ -53,20 +53,17 @@ func Expand(ctx context.Context, o Options, src []string, dst, to string) error 
 	}
 	temp := dst + ".part-" + strconv.Itoa(os.Getpid())
 	defer os.Remove(temp)
-	p, err := spawn(ctx, o)
+	e, err := o.helper(ctx) // a quantization cannot be told to stop
 	if err != nil {
 		return fmt.Errorf("expand model: %w", err)
 	}
-	defer p.kill()
-	// A quantization cannot be told to stop: do not wait for it to.
-	p.client.Grace = 1
+	defer e.Close()
 	args := expandArgs{Library: o.Library, Source: src[0], Target: temp, Type: to, Threads: o.Threads}
-	if _, err := p.client.Call(ctx, opExpand, args, nil, nil); err != nil {
-		p.kill()
+	if _, err := e.Call(ctx, opExpand, args, nil, nil); err != nil {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("expand model %s: %w", src[0], err)
 		}
-		return fmt.Errorf("expand model %s to %s: %w", src[0], dst, p.explain(err))
+		return fmt.Errorf("expand model %s to %s: %w", src[0], dst, err)
 	}
 	if err := syncFile(temp); err != nil {
 		return fmt.Errorf("expand model: %w", err)

@@ -2,6 +2,7 @@ package llamacpp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -77,6 +78,8 @@ func (p *lanes) count() int {
 	defer p.mu.Unlock()
 	return len(p.all)
 }
+
+var errClosed = errors.New("engine is closed")
 
 // wait waits until ok, which is called with p.mu held, gives true.
 func (p *lanes) wait(ctx context.Context, ok func() bool) error {

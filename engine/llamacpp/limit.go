@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"olmes/engine"
-	"olmes/engine/wire"
 )
 
 // LimitRequest asks how long the library takes for plain work of the size of a
@@ -96,9 +95,6 @@ func (m *loaded) limit(ctx context.Context, q LimitRequest) (float64, error) {
 
 // Limit has the child measure how long plain decoding takes, in seconds.
 func (e *Engine) Limit(ctx context.Context, q LimitRequest) (seconds float64, err error) {
-	err = e.do(ctx, func(c *wire.Client) error {
-		_, err := c.Call(ctx, opLimit, q, &seconds, nil)
-		return err
-	})
+	_, err = e.Call(ctx, opLimit, q, &seconds, nil)
 	return seconds, err
 }

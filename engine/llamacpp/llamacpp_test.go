@@ -19,6 +19,7 @@ import (
 
 	"olmes/artifact"
 	"olmes/engine"
+	"olmes/engine/child"
 	"olmes/engine/enginetest"
 	"olmes/engine/llamacpp/library"
 	"olmes/model"
@@ -299,7 +300,7 @@ func TestKilledChild(t *testing.T) {
 	for err = nil; err == nil; {
 		_, err = e.Score(t.Context(), &big[0].Tree)
 	}
-	var died *ExitError
+	var died *child.ExitError
 	if !errors.As(err, &died) || died.State != "signal: killed" {
 		t.Errorf("error %v, want an ExitError that says signal: killed", err)
 	}

@@ -4,21 +4,9 @@ package llamacpp
 
 import (
 	"os"
-	"os/exec"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
-
-// childAttributes puts the child into a process group of its own, so that
-// Ctrl-C reaches the parent alone. It ends with its parent when its input does.
-func childAttributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true}
-}
-
-func killGroup(cmd *exec.Cmd) {
-	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-}
 
 // takeStdout returns the standard output as another file and makes the
 // standard error its stand-in.

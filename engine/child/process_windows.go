@@ -1,7 +1,6 @@
-package llamacpp
+package child
 
 import (
-	"os"
 	"os/exec"
 	"syscall"
 )
@@ -13,11 +12,3 @@ func childAttributes() *syscall.SysProcAttr {
 }
 
 func killGroup(cmd *exec.Cmd) { cmd.Process.Kill() }
-
-// takeStdout returns the standard output; Go code's own prints go to the
-// standard error from now on.
-func takeStdout() (*os.File, error) {
-	own := os.Stdout
-	os.Stdout = os.Stderr
-	return own, nil
-}
