@@ -54,6 +54,12 @@ type Description struct {
 	EOS             int32  `json:"eos"`                        // id of the end-of-sequence token, -1 if none
 	AddBOS          bool   `json:"add_bos"`                    // the model file's own wish for a BOS; the standard decides
 	TokenizerSHA256 string `json:"tokenizer_sha256,omitempty"` // left to package model where the engine cannot tell
+
+	Packing      string   `json:"packing,omitempty"`      // how requests are put together: "tree", "copy", "plain", "echo", "step", ...
+	DType        string   `json:"dtype,omitempty"`        // type that the weights are computed in: "float32", "bfloat16", ...
+	Quantization string   `json:"quantization,omitempty"` // how the weights are quantized: "gptq", "awq", ...
+	Adapter      string   `json:"adapter,omitempty"`      // name of what was trained on top and is applied
+	Notes        []string `json:"notes,omitempty"`        // sentences for the record: what a self-check or a probe found
 }
 
 // Scores is what Score returns.
