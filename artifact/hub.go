@@ -213,6 +213,22 @@ func (h *Hub) Files(ctx context.Context, kind, name, rev string) (commit string,
 	return list.SHA, list.names(), nil
 }
 
+// Remember notes in the cache that the revision stands for commit, for when
+// the hub is off, as Download does for each file that it fetches by a branch.
+func (h *Hub) Remember(kind, name, rev, commit string) error {
+	r, err := h.repo(kind, name)
+	if err != nil {
+		return err
+	}
+	if rev, err = h.revision(rev); err != nil {
+		return err
+	}
+	if !commitName.MatchString(commit) || commitName.MatchString(rev) || h.Offline || r.commit(rev) == commit {
+		return nil
+	}
+	return h.fileError("note the commit of "+name, writeRef(filepath.Join(r.dir, "refs", filepath.FromSlash(rev)), commit))
+}
+
 func (l listing) names() []string {
 	var files []string
 	for _, s := range l.Siblings {

