@@ -60,7 +60,19 @@ func modelDeviations(id Identity, add adder) {
 		if m.Weights != "" && m.Weights != "as-is" {
 			how = "expanded to " + m.Weights
 		}
+		if m.Quantization != "" {
+			how = m.Quantization + ", " + how
+		}
 		add(true, "quantized", "the weights of %s are quantized (%s)", m.Name, how)
+	}
+	if m := id.Model; m.Adapter != "" {
+		add(false, "adapter", "the adapter %s is applied to %s", m.Adapter, m.Name)
+	}
+	if id.Model.RemoteCode {
+		add(false, "remote-code", "code out of the folder of %s computed it (--trust-remote-code)", id.Model.Name)
+	}
+	if m := id.Model; m.SHA256 == "" && id.Engine.Name != "" {
+		add(false, "weights-unknown", "which weights %s has is the engine's word: no digest of them is known", m.Name)
 	}
 	p := id.Precision
 	switch {

@@ -87,7 +87,21 @@ type Model struct {
 	TokenizerSHA256 string         `json:"tokenizer_sha256,omitempty"`
 	License         string         `json:"license,omitempty"`
 	FirstIDs        []int32        `json:"first_ids,omitempty"` // first eight ids of the first request
+
+	// What follows is empty where weights come from a plain GGUF file.
+	Format        string `json:"format,omitempty"`         // of the files: "safetensors", "pickle"
+	Quantization  string `json:"quantization,omitempty"`   // how they are quantized, where the format has a name for it: "gptq", "awq"
+	Adapter       string `json:"adapter,omitempty"`        // what was trained on top and is applied, by name
+	AdapterSHA256 string `json:"adapter_sha256,omitempty"` // of its files
+	RemoteCode    bool   `json:"remote_code,omitempty"`    // code out of the model's folder was run
+	// Fingerprint stands for weights of which no digest is known: SHA-256 of
+	// some log-probabilities. It is of model, engine and machine together.
+	Fingerprint string `json:"fingerprint,omitempty"`
 }
+
+// Known reports whether it is known which weights the model has, so that
+// another run's results for the same name are results of the same weights.
+func (m Model) Known() bool { return m.SHA256 != "" || m.Fingerprint != "" }
 
 // BOS is the policy for the token that begins a sequence.
 type BOS struct {
@@ -114,6 +128,9 @@ type Engine struct {
 	// what kinds of GPU hold them: each rounds in its own way.
 	GPULayers int      `json:"gpu_layers,omitempty"`
 	Devices   []string `json:"devices,omitempty"`
+	// Packing says how requests are put together for computing, where an engine
+	// knows several ways: "tree", "copy", "plain", "echo", "step".
+	Packing string `json:"packing,omitempty"`
 }
 
 // Canonical returns the identity's canonical JSON, free of secrets.

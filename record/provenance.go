@@ -53,7 +53,9 @@ type Environment struct {
 	Library       string `json:"library,omitempty"`        // which of the engine's libraries was loaded, as "native"
 	LibrarySource string `json:"library_source,omitempty"` // where it is from, as "pypi:llama-cpp-python==0.3.36"
 	LibrarySHA256 string `json:"library_sha256,omitempty"`
-	System        string `json:"system,omitempty"` // the engine's own account of its build and CPU features
+	DType         string `json:"dtype,omitempty"`   // type the weights are computed in, in the engine's own word
+	Packing       string `json:"packing,omitempty"` // how requests are put together; see Engine.Packing
+	System        string `json:"system,omitempty"`  // the engine's own account of its build and CPU features
 	Go            string `json:"go,omitempty"`
 	Product       string `json:"product,omitempty"`
 	Revision      string `json:"revision,omitempty"` // of the program's source

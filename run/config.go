@@ -3,6 +3,7 @@ package run
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -14,7 +15,7 @@ import (
 // Config says what to evaluate and how, as a user gives it. The zero value of
 // every field is the standard's choice or the default named beside it.
 type Config struct {
-	Model           string   `yaml:"model" json:"model"`                         // registered name, .gguf path, hf:ORG/REPO[@REV][:FILE]; default smollm2-135m-instruct
+	Model           string   `yaml:"model" json:"model"`                         // registered name, .gguf path, folder, hf:ORG/REPO[@REV][:FILE]; default smollm2-135m-instruct, with an engine of its own model that model
 	AcceptLicense   []string `yaml:"accept_license" json:"accept_license"`       // licences accepted, by name
 	Tasks           []string `yaml:"tasks" json:"tasks"`                         // tasks and suites; default olmes
 	Formulation     string   `yaml:"formulation" json:"formulation"`             // cf, mcf or both (default)
@@ -35,6 +36,19 @@ type Config struct {
 	Batch           int      `yaml:"batch" json:"batch"`                         // tokens computed at once; default by the plan
 	ChunkTokens     int      `yaml:"chunk_tokens" json:"chunk_tokens"`           // new tokens a chunk takes at most; default by model size
 	Truncation      string   `yaml:"truncation" json:"truncation"`               // standard (default), or shared: an instance's choices are cut at one place
+
+	// The engine, and what only some kinds of engine take.
+	Engine          string   `yaml:"engine" json:"engine"`                       // llamacpp, torch, vllm, sglang, llama-server, exec:COMMAND or a server's address; default by the model's form
+	EngineArgs      []string `yaml:"engine_args" json:"engine_args"`             // further arguments for a server that is started
+	Python          string   `yaml:"python" json:"python"`                       // interpreter that has the engine's packages; default python3
+	DType           string   `yaml:"dtype" json:"dtype"`                         // type to compute the weights in: auto (default: as published), float32, bfloat16, float16
+	WorkerDevices   []string `yaml:"worker_devices" json:"worker_devices"`       // one worker for each
+	TrustRemoteCode bool     `yaml:"trust_remote_code" json:"trust_remote_code"` // run code out of the model's folder
+	Adapter         string   `yaml:"adapter" json:"adapter"`                     // folder of a PEFT adapter
+	Packing         string   `yaml:"packing" json:"packing"`                     // tree, copy or plain; default what a self-check finds exact
+	Strategy        string   `yaml:"strategy" json:"strategy"`                   // auto (default), echo, step or native
+	Concurrency     int      `yaml:"concurrency" json:"concurrency"`             // calls to a server at the same time; default by the client
+	Tokenizer       string   `yaml:"tokenizer" json:"tokenizer"`                 // model to tokenize with where the server cannot
 }
 
 // Bounds of a plan's numbers as flags give them.
@@ -82,7 +96,15 @@ func (c Config) Resolved() (Config, error) {
 			*s = d
 		}
 	}
-	def(&c.Model, "smollm2-135m-instruct")
+	if isAddress(c.Model) && c.Engine == "" {
+		c.Engine, c.Model = c.Model, ""
+	}
+	if err := c.checkEngine(); err != nil {
+		return c, err
+	}
+	if kind := c.kind(); kind != kindExec && kind != kindServer {
+		def(&c.Model, "smollm2-135m-instruct")
+	}
 	def(&c.Formulation, "both")
 	def(&c.Normalizations, "standard")
 	def(&c.BOS, "auto")
@@ -101,6 +123,9 @@ func (c Config) Resolved() (Config, error) {
 		oneOf("split", c.Split, "", "test", "validation"),
 		oneOf("truncation", c.Truncation, "standard", "shared"),
 		oneOf("engine variant", c.Variant, variants()...),
+		oneOf("dtype", c.DType, "", "auto", "float32", "bfloat16", "float16"),
+		oneOf("packing", c.Packing, "", "tree", "copy", "plain"),
+		oneOf("strategy", c.Strategy, "", "auto", "echo", "step", "native"),
 	} {
 		if err != nil {
 			return c, err
@@ -130,12 +155,32 @@ func (c Config) Resolved() (Config, error) {
 		return c, usage("the name of a device is empty; olmes engine devices lists them")
 	case c.Exact && c.Weights != "auto" && c.Weights != "f32":
 		return c, usage("exact means weights in 32 bits; leave out weights %s or exact", c.Weights)
+	case c.Exact && c.DType != "" && c.DType != "float32":
+		return c, usage("exact means to compute in 32 bits; leave out dtype %s or exact", c.DType)
+	case c.Concurrency < 0:
+		return c, usage("concurrency is negative; give the number of calls at the same time, or leave it out")
+	case slices.Contains(c.WorkerDevices, ""):
+		return c, usage("the name of a device is empty")
+	case c.TrustRemoteCode && !pinned(c.Model):
+		return c, usage("code from a model's repository is only run at a pinned revision: give %s@COMMIT with the commit's 40 digits, or a local folder", strings.SplitN(c.Model, "@", 2)[0])
+	}
+	if kind := c.kind(); kind != "" {
+		if err := c.checkSettings(kind); err != nil {
+			return c, err
+		}
 	}
 	if c.Exact {
 		c.Weights = "f32"
 	}
 	return c, nil
 }
+
+// commit is a full revision of a repository on the hub.
+var commit = regexp.MustCompile(`^hf:[^@]+@[0-9a-f]{40}(:|$)`)
+
+// pinned reports whether a model's name always leads to the same files: anything
+// local, or a commit on the hub.
+func pinned(model string) bool { return !strings.HasPrefix(model, "hf:") || commit.MatchString(model) }
 
 // formulations returns what the run asks of a selected task.
 func (c Config) formulations(s task.Selection) []olmes.Formulation {

@@ -14,7 +14,7 @@ const allLayers = -1
 
 // chooseDevices decides how many layers are put on a GPU, and on which, after
 // looking at what the library finds on this machine.
-func (r *Run) chooseDevices(ctx context.Context) error {
+func (r llama) chooseDevices(ctx context.Context) error {
 	c, lib := r.config, r.setup.Library
 	asked := c.GPULayers != nil && *c.GPULayers > 0 || len(c.Devices) > 0
 	usual := c.GPULayers == nil && (lib.Variant == library.CUDA || lib.Variant == library.Vulkan)

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"olmes/artifact"
 	"olmes/engine"
@@ -21,8 +22,12 @@ type Env struct {
 	Runs     string   // folder that holds runs; finished ones are searched for chunks to reuse
 	Command  []string // the command line as given
 
-	// Start starts an engine for the setup; nil starts the embedded llama.cpp
-	// in a child process. Tests put engines with known answers here.
+	// EngineLog takes the log lines of engines in other processes, each in one
+	// Write; nil: nowhere. The embedded engine's are not among them.
+	EngineLog io.Writer
+
+	// Start starts an engine for the setup; nil starts the one that the settings
+	// name. Tests put engines with known answers here.
 	Start func(ctx context.Context, s Setup) (engine.Engine, error)
 
 	refresh bool // the hub's revisions are looked up again

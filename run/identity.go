@@ -37,10 +37,10 @@ func (r *Run) identity() (record.Identity, error) {
 		BOS:    record.BOS{Policy: r.config.BOS, Added: r.encoder.BOS >= 0, Standard: task.NeedsBOS(m.Architecture)},
 		Window: r.encoder.Window, Truncation: record.StandardTruncation, Tokenization: tokenizationRule,
 		Plan:      plan,
-		Precision: record.Precision{Published: strings.ToLower(m.WeightType), Computed: r.setup.precision(), Exact: r.config.Exact},
-		Engine: record.Engine{Name: d.Engine, Version: d.Version, Variant: d.Variant, LibrarySHA256: d.LibrarySHA256,
-			GPULayers: r.setup.GPULayers, Devices: deviceTypes(r.setup.Devices)},
+		Precision: record.Precision{Published: strings.ToLower(m.WeightType), Computed: r.backend.precision(), Exact: r.config.Exact},
+		Engine:    record.Engine{Name: d.Engine, Version: d.Version, Variant: d.Variant, LibrarySHA256: d.LibrarySHA256, Packing: d.Packing},
 	}
+	r.backend.identify(&id)
 	if r.encoder.Shared {
 		id.Truncation = record.SharedTruncation
 	}
@@ -148,14 +148,15 @@ func (r *Run) normalizations() []olmes.Normalization {
 
 // environment describes this machine and engine.
 func (r *Run) environment() record.Environment {
-	d, lib := r.description, r.setup.Library
-	return record.Environment{
+	d := r.description
+	env := record.Environment{
 		OS: runtime.GOOS + "/" + runtime.GOARCH, CPU: cpuModel(), Cores: runtime.NumCPU(), Threads: d.Threads,
 		Engine: d.Engine, EngineVersion: d.Version, EngineVariant: d.Variant, System: d.System,
-		Accelerator: accelerators(r.setup.Devices),
-		Library:     string(lib.Variant), LibrarySource: lib.Source, LibrarySHA256: d.LibrarySHA256,
+		DType: d.DType, Packing: d.Packing, LibrarySHA256: d.LibrarySHA256,
 		Go: runtime.Version(), Product: Version, Revision: revision(),
 	}
+	r.backend.surroundings(&env)
+	return env
 }
 
 // revision is the source revision the program was built from, or "".

@@ -36,7 +36,7 @@ type measured struct {
 
 // measurePlans has the engine score made-up tokens under a few plans around base
 // and returns the fastest, with chunks of some seconds.
-func (r *Run) measurePlans(ctx context.Context, s llamacpp.Shape, base engine.Plan, free int64) (engine.Plan, error) {
+func (r llama) measurePlans(ctx context.Context, s llamacpp.Shape, base engine.Plan, free int64) (engine.Plan, error) {
 	batches, size := []int{base.Batch, base.Batch / 2, base.Batch * 2}, measureNew
 	if s.GPU {
 		size = measureNewGPU
@@ -105,7 +105,7 @@ func chunkFor(rate float64) int {
 }
 
 // measure starts an engine with the plan and takes the time of a tree.
-func (r *Run) measure(ctx context.Context, p engine.Plan, tree *trie.Tree) (measured, error) {
+func (r llama) measure(ctx context.Context, p engine.Plan, tree *trie.Tree) (measured, error) {
 	ctx, stop := context.WithTimeoutCause(ctx, measureLimit, fmt.Errorf("takes more than %v", measureLimit))
 	defer stop()
 	setup := r.setup

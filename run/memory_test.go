@@ -81,7 +81,7 @@ func TestPeakMemory(t *testing.T) {
 			if !ok {
 				t.Skip("this system does not tell a process's peak memory")
 			}
-			s, err := r.shape()
+			s, err := llama{r}.shape()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -12,7 +13,6 @@ import (
 
 	"olmes"
 	"olmes/engine"
-	"olmes/engine/llamacpp"
 	"olmes/noise"
 	"olmes/record"
 	"olmes/trie"
@@ -96,6 +96,10 @@ func (r *Run) checkNoise(ctx context.Context, w *record.Writer, finished map[str
 	}
 	n := &noiseCheck{run: r, writer: w, finished: finished, options: o, bound: r.noiseBound()}
 	found, err := n.do(ctx, r.samples(finished, left, o.NoiseInstances))
+	var contradiction *noise.Error
+	if errors.As(err, &contradiction) && r.setup.Engine != kindLlama {
+		return &hinted{err, "the engine computes a request otherwise where others stand beside it: look at its positions, its mask and what it keeps of a prefix"}
+	}
 	if err != nil {
 		return err
 	}
@@ -113,11 +117,7 @@ func limitNoise(largest float64, o Options) error {
 
 // noiseBound is the difference of a token's log-probability that the run's
 // arithmetic explains.
-func (r *Run) noiseBound() float64 {
-	s := r.setup
-	return noise.Arithmetic{Weights: s.precision(), KVType: s.Plan.KVType, FlashAttention: s.Plan.FlashAttention,
-		HalfGELU: llamacpp.RoundsGELU(s.Model.Architecture), GPU: s.GPULayers != 0}.Bound()
-}
+func (r *Run) noiseBound() float64 { return r.backend.arithmetic().Bound() }
 
 // left is how many tokens are still to be computed, a prefix once a unit.
 func (r *Run) left(finished map[string]record.ChunkScores) (tokens int) {

@@ -265,7 +265,7 @@ func TestSchedulesAgree(t *testing.T) {
 				if broken {
 					o.NoiseInstances = 4
 					env.Start = func(ctx context.Context, s Setup) (engine.Engine, error) {
-						e, err := startEngine(ctx, s)
+						e, err := llama{}.start(ctx, s)
 						return &breaking{e, o.Dir}, err
 					}
 					if _, err := Do(t.Context(), c, o, env); !errors.Is(err, errBroken) {

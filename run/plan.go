@@ -68,6 +68,14 @@ func (f planFile) apply(s llamacpp.Shape, p engine.Plan) engine.Plan {
 	if f.Batch != nil {
 		p = llamacpp.Resize(s, p, *f.Batch)
 	}
+	if f.Rows != nil {
+		p.Sequences = min(p.Sequences, *f.Rows)
+	}
+	return f.over(p)
+}
+
+// over returns p with the file's numbers in it, all but the batch.
+func (f planFile) over(p engine.Plan) engine.Plan {
 	set := func(field, given *int) {
 		if given != nil {
 			*field = *given
@@ -75,9 +83,7 @@ func (f planFile) apply(s llamacpp.Shape, p engine.Plan) engine.Plan {
 	}
 	set(&p.MicroBatch, f.MicroBatch)
 	set(&p.Cells, f.Cells)
-	if f.Rows != nil {
-		p.Rows, p.Sequences = *f.Rows, min(p.Sequences, *f.Rows)
-	}
+	set(&p.Rows, f.Rows)
 	set(&p.Sequences, f.Sequences)
 	set(&p.ChunkTokens, f.ChunkTokens)
 	if f.FlashAttention != nil {
@@ -91,12 +97,12 @@ func (f planFile) apply(s llamacpp.Shape, p engine.Plan) engine.Plan {
 
 // shape says what the plan depends on. Model, files, library and layers are
 // decided before.
-func (r *Run) shape() (llamacpp.Shape, error) {
+func (r llama) shape() (llamacpp.Shape, error) {
 	m, n := r.setup.Model, r.setup.Model.Shape
 	s := llamacpp.Shape{
 		Parameters: m.Parameters, Context: m.Context, Vocab: m.Vocab, Layers: n.Layers, Embedding: n.Embedding,
 		FeedForward: n.FeedForward, Heads: n.Heads, KVHeads: n.KVHeads, KeyLength: n.KeyLength,
-		Widened: r.setup.Library.Variant == library.Native && r.setup.precision() != "f32",
+		Widened: r.setup.Library.Variant == library.Native && r.precision() != "f32",
 		GPU:     r.setup.GPULayers != 0,
 	}
 	for _, file := range r.setup.Files {
@@ -113,7 +119,7 @@ func (r *Run) shape() (llamacpp.Shape, error) {
 // shape, by the user's numbers, by what free bytes of memory can hold (0: not
 // known), and last, if asked for, by measuring. A plan that the user gave is
 // never changed: where it does not fit it is refused.
-func (r *Run) choosePlan(ctx context.Context, free int64) error {
+func (r llama) choosePlan(ctx context.Context, free int64) error {
 	c := r.config
 	s, err := r.shape()
 	if err != nil {

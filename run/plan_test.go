@@ -36,7 +36,7 @@ func (n *notes) has(text string) bool {
 
 // planRun is a run whose plan is to be chosen: a model of a hundred megabytes of
 // which only the numbers exist.
-func planRun(t *testing.T, c Config) (*Run, *notes) {
+func planRun(t *testing.T, c Config) (llama, *notes) {
 	t.Helper()
 	c, err := c.Resolved()
 	if err != nil {
@@ -50,7 +50,7 @@ func planRun(t *testing.T, c Config) (*Run, *notes) {
 		t.Fatal(err)
 	}
 	n := &notes{}
-	r := &Run{config: c, env: Env{Reporter: n}}
+	r := llama{&Run{config: c, env: Env{Reporter: n}}}
 	r.setup = Setup{Files: []string{file}, Weights: "as-is", Library: library.Library{Variant: library.CPU}}
 	r.setup.Model = model.Model{Facts: model.Facts{Parameters: 25e6, WeightType: "F32", Context: 2048, Vocab: 50_000,
 		Shape: model.Shape{Layers: 12, Embedding: 512, FeedForward: 1024, Heads: 8, KVHeads: 8, KeyLength: 64}}}

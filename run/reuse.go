@@ -15,7 +15,8 @@ type heldChunk struct {
 }
 
 // held finds the run's chunks in finished runs that share all that determines
-// a chunk's bits: model, plan, BOS policy, precision, engine and program.
+// a chunk's bits: model, plan, BOS policy, precision, engine and program. Where
+// it is not known which weights the model has there are none.
 func (r *Run) held(id record.Identity) (map[string]heldChunk, error) {
 	wanted := map[string]struct {
 		u *unit
@@ -30,6 +31,9 @@ func (r *Run) held(id record.Identity) (map[string]heldChunk, error) {
 		}
 	}
 	out := map[string]heldChunk{}
+	if !id.Model.Known() {
+		return out, nil // the name alone does not say that it is the same model
+	}
 	runs, err := record.Reusable(r.env.Runs, id)
 	if err != nil {
 		return nil, fmt.Errorf("look for finished runs in %s: %w", r.env.Runs, err)

@@ -10,7 +10,6 @@ import (
 
 	"olmes"
 	"olmes/engine"
-	"olmes/engine/llamacpp"
 	"olmes/record"
 	"olmes/score"
 )
@@ -38,6 +37,7 @@ type Outcome struct {
 type Run struct {
 	config      Config
 	env         Env
+	backend     backend
 	setup       Setup
 	planFile    planFile
 	engine      engine.Engine
@@ -84,6 +84,9 @@ func Do(ctx context.Context, c Config, o Options, env Env) (Outcome, error) {
 		return Outcome{}, err
 	}
 	w, finished, err := r.openRecord(dir, id, prov, o)
+	if errors.Is(err, record.ErrSealed) && !id.Model.Known() {
+		return Outcome{}, &hinted{fmt.Errorf("%s holds a complete run of a model of this name, and the engine does not say which weights it has now", dir), "choose another folder with -o"}
+	}
 	if errors.Is(err, record.ErrSealed) {
 		env.reporter().Note(fmt.Sprintf("%s holds this run already, complete", dir))
 		return already(dir, id.ID())
@@ -273,9 +276,8 @@ func (r *Run) seal(w *record.Writer, dir string, id record.Identity, prov record
 	for _, d := range record.Deviations(id, &metrics) {
 		prov.Deviations = append(prov.Deviations, d.Text)
 	}
-	if r.setup.GPULayers == 0 && llamacpp.RoundsGELU(id.Model.Architecture) {
-		prov.Notes = append(prov.Notes, "llama.cpp's CPU code computes this model's GELU through a table in half precision: with --exact too, log-probabilities differ from those in 32 bits (gemma-3-270m: by up to 0.017 nats)")
-	}
+	prov.Notes = append(prov.Notes, r.backend.notes()...)
+	prov.Notes = append(prov.Notes, r.description.Notes...)
 	prov.Noise = r.noise
 	prov.Finished = time.Now().UTC()
 	prov.WallSeconds = time.Since(started).Seconds()

@@ -4,36 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"olmes/engine"
 	"olmes/engine/llamacpp"
 	"olmes/engine/llamacpp/library"
 	"olmes/model"
+	"olmes/record"
 )
 
 // Setup is the model and the engine of a run, everything decided.
 type Setup struct {
-	Model     model.Model
-	Files     []string        // what the engine loads: the model's own files, or an expanded copy
-	Weights   string          // as-is, or what the copy was expanded to: f16, bf16, f32
-	Library   library.Library // of llama.cpp
-	Plan      engine.Plan
-	Threads   int               // 0: the engine decides
+	Engine  string // kind of engine
+	Model   model.Model
+	Weights string // as-is, or what a copy was expanded to: f16, bf16, f32; "" where the engine's weights are its own matter
+	Plan    engine.Plan
+	Threads int // 0: the engine decides
+
+	// Of llama.cpp alone.
+	Files     []string // what is loaded: the model's own files, or an expanded copy
+	Library   library.Library
 	GPULayers int               // -1: all
 	Devices   []llamacpp.Device // that hold them
-}
-
-// precision names the type the weights are computed with.
-func (s Setup) precision() string {
-	if s.Weights != "as-is" {
-		return s.Weights
-	}
-	return strings.ToLower(s.Model.WeightType)
 }
 
 // minWindow is the least context a model must have to be asked anything.
@@ -51,7 +42,7 @@ func start(ctx context.Context, c Config, env Env) (*Run, []chosen, error) {
 	if r.planFile, err = readPlan(c); err != nil {
 		return nil, nil, err
 	}
-	if r.setup.Model, err = r.resolveModel(ctx); err != nil {
+	if err := r.find(ctx); err != nil {
 		return nil, nil, err
 	}
 	all, err := choose(ctx, c, env)
@@ -69,24 +60,15 @@ func (r *Run) launch() func(context.Context, Setup) (engine.Engine, error) {
 	if r.env.Start != nil {
 		return r.env.Start
 	}
-	return startEngine
+	return r.backend.start
 }
 
-// open resolves library, devices, weights and plan and starts the engine.
+// open has the backend decide plan, precision and devices, and starts the engine.
 func (r *Run) open(ctx context.Context) (err error) {
+	if err := r.backend.decide(ctx); err != nil {
+		return err
+	}
 	m := r.setup.Model
-	if r.setup.Library, err = openLibrary(ctx, r.config, r.env); err != nil {
-		return err
-	}
-	if err := r.chooseDevices(ctx); err != nil {
-		return err
-	}
-	if err := r.expand(ctx); err != nil {
-		return err
-	}
-	if err := r.choosePlan(ctx, llamacpp.FreeMemory()); err != nil {
-		return err
-	}
 	phase := r.env.reporter().Phase("load "+m.Name, "", 0)
 	if r.engine, err = r.launch()(ctx, r.setup); err != nil {
 		phase.Done("failed")
@@ -97,8 +79,7 @@ func (r *Run) open(ctx context.Context) (err error) {
 		phase.Done("failed")
 		return err
 	}
-	d := r.description
-	phase.Done(fmt.Sprintf("%s %s, %s library, threads: %d", d.Engine, d.Variant, r.setup.Library.Variant, d.Threads))
+	phase.Done(r.backend.loaded())
 	return nil
 }
 
@@ -111,15 +92,11 @@ func (r *Run) readEngine(ctx context.Context) error {
 	if d.Architecture == "" {
 		d.Architecture = r.setup.Model.Architecture
 	}
-	if d.Variant == "" {
-		d.Variant = string(r.setup.Library.Variant)
-	}
-	if r.env.Start == nil {
-		// llama.cpp makes up a BOS for files that name none.
-		d.BOS = r.setup.Model.BOS
+	if err := r.backend.described(ctx, &d); err != nil {
+		return err
 	}
 	r.description = d
-	window := llamacpp.Window
+	window := record.StandardWindow
 	if n := r.setup.Model.Context; n > 0 {
 		window = min(window, n)
 	}
@@ -168,73 +145,11 @@ func openLibrary(ctx context.Context, c Config, env Env) (library.Library, error
 	return lib, err
 }
 
-// most32 is how many parameters a quantized model may have for its copy to be
-// of 32 bits.
-const most32 = 1e9
-
-// expand decides the precision of the weights and makes the expanded copy that
-// it needs. Quantized weights are computed two to three times faster from a
-// wider copy on CPUs, and without rounding the activations to 8 bits; from one
-// of 32 bits nothing more is rounded, and it is as fast or faster than 16.
-func (r *Run) expand(ctx context.Context) error {
-	s := &r.setup
-	s.Files, s.Weights = s.Model.Files, "as-is"
-	want := r.config.Weights
-	if want == "auto" {
-		want = "as-is"
-		switch n := s.Model.Parameters; {
-		case !s.Model.Quantized || s.GPULayers != 0:
-		case n <= most32 && fits(4*n):
-			want = "f32"
-		case fits(2 * n):
-			want = "f16"
-		}
-	}
-	if want == "as-is" || strings.EqualFold(want, s.Model.WeightType) {
-		return nil
-	}
-	name := fmt.Sprintf("%s-%s-%s.gguf", s.Model.SHA256[:32], want, s.Library.Version)
-	rel := filepath.Join("expanded", name)
-	phase := r.env.reporter().Phase("expand weights to "+want, "", 0)
-	path, err := r.env.Store.Ensure(ctx, rel, func(ctx context.Context, tmp string) (string, error) {
-		out := filepath.Join(tmp, name)
-		return out, llamacpp.Expand(ctx, llamacpp.Options{Library: s.Library.Dir, Threads: s.Threads}, s.Model.Files, out, want)
-	})
-	if err != nil {
-		phase.Done("failed")
-		return fmt.Errorf("expand the weights of %s to %s: %w", s.Model.Label(), want, err)
-	}
-	phase.Done(filepath.Base(path))
-	s.Files, s.Weights = []string{path}, want
-	return nil
-}
-
-// fits reports whether so many bytes of weights, with room for the cache and
-// the output rows, fit into free memory; unknown memory counts as enough.
-func fits(weights int64) bool {
-	const room = 1 << 30
-	free := llamacpp.FreeMemory()
-	return free == 0 || weights+room < free
-}
-
-// startEngine starts the embedded llama.cpp in a child process.
-func startEngine(ctx context.Context, s Setup) (engine.Engine, error) {
-	for _, f := range s.Files {
-		if _, err := os.Stat(f); errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("model file %s is gone", f)
-		}
-	}
-	return llamacpp.Start(ctx, llamacpp.Options{
-		Library: s.Library.Dir, Model: s.Files, Plan: s.Plan, Threads: s.Threads,
-		GPULayers: s.GPULayers, Devices: deviceNames(s.Devices), Log: io.Discard,
-	})
-}
-
 // Prepared says what is now local.
 type Prepared struct {
-	Model   model.Model
-	Library library.Library
-	Tasks   int
+	Model  model.Model
+	Engine string // in a few words, as "native v0.5.0"
+	Tasks  int
 }
 
 // Prepare fetches, checks and expands everything that a run of c needs, so that
@@ -249,7 +164,11 @@ func Prepare(ctx context.Context, c Config, env Env) (Prepared, error) {
 	if err := r.engine.Close(); err != nil {
 		return Prepared{}, fmt.Errorf("stop the engine: %w", err)
 	}
-	return Prepared{Model: r.setup.Model, Library: r.setup.Library, Tasks: len(all)}, nil
+	name := r.description.Engine
+	if lib := r.setup.Library; lib.Variant != "" {
+		name = fmt.Sprintf("%s %s", lib.Variant, lib.Version)
+	}
+	return Prepared{Model: r.setup.Model, Engine: name, Tasks: len(all)}, nil
 }
 
 // InstallEngine installs a variant of the engine's libraries.

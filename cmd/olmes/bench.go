@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -25,11 +24,10 @@ A ratio (limit / decode) of 1 means that scoring is as fast as the engine can be
   olmes bench --json | jq .limit_ratio`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := a.store()
+			env, err := a.env()
 			if err != nil {
 				return err
 			}
-			env := run.Env{Store: store, Reporter: a.reporter(), Runs: a.runs, Command: os.Args}
 			var costs []run.Cost
 			err = run.Bench(cmd.Context(), c, !noLimit, env, func(cost run.Cost) error {
 				costs = append(costs, cost)
@@ -47,7 +45,7 @@ A ratio (limit / decode) of 1 means that scoring is as fast as the engine can be
 			return report.Costs(a.stdout, rows(costs))
 		},
 	}
-	modelFlags(cmd, &c)
+	a.modelFlags(cmd, &c)
 	dataFlags(cmd, &c)
 	f := cmd.Flags()
 	tasksFlag(cmd, &c.Tasks, "olmes: all ten")

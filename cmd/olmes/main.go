@@ -97,6 +97,7 @@ type app struct {
 	quiet          bool
 	cache          string
 	runs           string
+	engineLog      string
 }
 
 func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {

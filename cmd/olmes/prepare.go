@@ -15,19 +15,19 @@ func (a *app) prepareCommand() *cobra.Command {
 		Short: "fetch everything a run needs, so that the run opens no socket",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := a.store()
+			env, err := a.env()
 			if err != nil {
 				return err
 			}
-			s, err := run.Prepare(cmd.Context(), c, run.Env{Store: store, Reporter: a.reporter(), Runs: a.runs})
+			s, err := run.Prepare(cmd.Context(), c, env)
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(a.stdout, "ready: %s, engine %s %s, %d tasks\n", s.Model.Name, s.Library.Variant, s.Library.Version, s.Tasks)
+			_, err = fmt.Fprintf(a.stdout, "ready: %s, engine %s, %d tasks\n", s.Model.Name, s.Engine, s.Tasks)
 			return err
 		},
 	}
-	modelFlags(cmd, &c)
+	a.modelFlags(cmd, &c)
 	f := cmd.Flags()
 	tasksFlag(cmd, &c.Tasks, "olmes: all ten")
 	f.StringVar(&c.Split, "split", "", "test or validation (default: the standard's own)")

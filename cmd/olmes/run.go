@@ -46,11 +46,10 @@ Ctrl-C stops a run after its current batch; the same command with --resume goes 
 			if cmd.Flags().Changed("max-noise") && !(o.MaxNoise > 0) || o.NoiseInstances < 0 {
 				return &run.UsageError{Err: errors.New("--max-noise must be above 0, and --noise-instances not below; leave them out for no limit and for the default")}
 			}
-			store, err := a.store()
+			env, err := a.env()
 			if err != nil {
 				return err
 			}
-			env := run.Env{Store: store, Reporter: a.reporter(), Runs: a.runs, Command: os.Args}
 			if dryRun {
 				plan, err := run.DryRun(cmd.Context(), c, env)
 				if err != nil {
@@ -78,7 +77,7 @@ Ctrl-C stops a run after its current batch; the same command with --resume goes 
 			return nil
 		},
 	}
-	modelFlags(cmd, &c)
+	a.modelFlags(cmd, &c)
 	dataFlags(cmd, &c)
 	f := cmd.Flags()
 	tasksFlag(cmd, &c.Tasks, "olmes: all ten")
@@ -97,7 +96,7 @@ Ctrl-C stops a run after its current batch; the same command with --resume goes 
 }
 
 // modelFlags adds the flags that choose the model and how it computes.
-func modelFlags(cmd *cobra.Command, c *run.Config) {
+func (a *app) modelFlags(cmd *cobra.Command, c *run.Config) {
 	f := cmd.Flags()
 	f.StringVarP(&c.Model, "model", "m", "", "registered name, .gguf path, or hf:ORG/REPO[@REV][:FILE.gguf] (default smollm2-135m-instruct)")
 	f.StringSliceVar(&c.AcceptLicense, "accept-license", nil, "accept a model's licence by `name`")
@@ -111,6 +110,18 @@ func modelFlags(cmd *cobra.Command, c *run.Config) {
 	f.StringVar(&c.Plan, "plan", "", "default (by the model's shape), auto (measured), or a YAML or JSON file")
 	f.IntVar(&c.Batch, "batch", 0, "tokens computed at once (default by the plan)")
 	f.IntVar(&c.ChunkTokens, "chunk-tokens", 0, "new tokens a chunk takes at most (default by model size)")
+	f.StringVar(&c.Engine, "engine", "", "llamacpp, torch, vllm, sglang, llama-server, exec:COMMAND, or a server's address (default by the model's form)")
+	f.StringVar(&a.engineLog, "engine-log", "", "append the log of an engine in another process to a `file`")
+	f.StringArrayVar(&c.EngineArgs, "engine-arg", nil, "further `argument` for a server that is started; may be given several times")
+	f.StringVar(&c.Python, "python", "", "Python interpreter that has the engine's packages (default python3)")
+	f.StringVar(&c.DType, "dtype", "", "type to compute in: auto (default: as published), float32, bfloat16, float16")
+	f.StringSliceVar(&c.WorkerDevices, "devices", nil, "one worker for each of these devices (torch: 0,1,2,3 or cpu)")
+	f.BoolVar(&c.TrustRemoteCode, "trust-remote-code", false, "run code out of the model's folder; from the hub only at a pinned revision")
+	f.StringVar(&c.Adapter, "adapter", "", "`folder` of a PEFT adapter to apply (torch)")
+	f.StringVar(&c.Packing, "packing", "", "tree, copy or plain (torch; default what a self-check finds exact)")
+	f.StringVar(&c.Strategy, "strategy", "", "how to ask a server: auto (default), echo, step, native")
+	f.IntVar(&c.Concurrency, "concurrency", 0, "calls to a server at the same time, at most (default by the client)")
+	f.StringVar(&c.Tokenizer, "tokenizer", "", "`model` whose tokenizer to use where a server has none to offer")
 }
 
 // optionalInt is a flag for a number that has no value until it is given.
