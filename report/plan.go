@@ -12,7 +12,7 @@ import (
 // deviations known beforehand.
 func Plan(w io.Writer, id record.Identity, tasks []record.TaskTokens, total record.Tokens, chunks, reused int) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "run %s would evaluate %s\n\n", id.ID()[:12], id.Model.Name)
+	fmt.Fprintf(&b, "run %s would evaluate %s\n%s\n%s\n\n", id.ID()[:12], id.Model.Name, modelLine(id), engineLine(id, ""))
 	t := table{header: []string{"task", "form", "", "requests", "naive", "distinct", "to compute"}}
 	requests := map[string]int{}
 	for _, k := range id.Tasks {

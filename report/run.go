@@ -40,28 +40,11 @@ func Run(w io.Writer, rec *record.Record) error {
 }
 
 func head(b *strings.Builder, rec *record.Record) {
-	id := rec.Identity
-	fmt.Fprintf(b, "run %s  %s\n", rec.ID[:12], rec.Dir)
-	fmt.Fprintf(b, "model %s: %s, %s parameters, %s", id.Model.Name, id.Model.Architecture, count(id.Model.Parameters), id.Precision.Published)
-	if w := id.Model.Weights; w != "" && w != "as-is" {
-		fmt.Fprintf(b, " computed as %s", w)
+	library := ""
+	if envs := rec.Provenance.Environments; len(envs) > 0 {
+		library = envs[len(envs)-1].Library
 	}
-	bos := "no BOS"
-	if id.BOS.Added {
-		bos = "BOS"
-	}
-	fmt.Fprintf(b, ", %s, window %d", bos, id.Window)
-	if id.Model.License != "" {
-		fmt.Fprintf(b, ", licence %s", id.Model.License)
-	}
-	fmt.Fprintf(b, "\nengine %s %s %s", id.Engine.Name, id.Engine.Version, id.Engine.Variant)
-	if envs := rec.Provenance.Environments; len(envs) > 0 && envs[len(envs)-1].Library != "" {
-		fmt.Fprintf(b, ", %s library", envs[len(envs)-1].Library)
-	}
-	if id.Precision.Exact {
-		b.WriteString(", exact")
-	}
-	b.WriteString("\n")
+	fmt.Fprintf(b, "run %s  %s\n%s\n%s\n", rec.ID[:12], rec.Dir, modelLine(rec.Identity), engineLine(rec.Identity, library))
 }
 
 func cost(b *strings.Builder, p record.Provenance) {

@@ -8,11 +8,12 @@ import (
 	"olmes/record"
 )
 
-// Verification prints what a verification found: damage, deviations, and the
-// verdict in the last line.
-func Verification(w io.Writer, v *record.Report) error {
+// Verification prints what a verification of a run found: model and engine,
+// damage, deviations, and the verdict in the last line.
+func Verification(w io.Writer, id record.Identity, v *record.Report) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "run %s  %s: %d predictions, %s\n", v.ID[:min(12, len(v.ID))], v.Dir, v.Predictions, v.Evidence)
+	fmt.Fprintf(&b, "%s\n%s\n", modelLine(id), engineLine(id, ""))
 	for _, d := range v.Damage {
 		fmt.Fprintf(&b, "damaged: %s\n", d)
 	}

@@ -145,9 +145,9 @@ where the run complies, 4 where it is off-standard, 5 where the record is damage
 				return coded(err)
 			}
 			if asJSON {
-				err = a.printJSON(verification(v))
+				err = a.printJSON(verification(rec.Identity, v))
 			} else {
-				err = report.Verification(a.stdout, v)
+				err = report.Verification(a.stdout, rec.Identity, v)
 			}
 			switch {
 			case err != nil:
@@ -172,13 +172,16 @@ type verificationSummary struct {
 	Dir         string             `json:"dir"`
 	Complete    bool               `json:"complete"`
 	Predictions int                `json:"predictions"`
+	Model       string             `json:"model"` // its name
+	Engine      record.Engine      `json:"engine"`
+	Precision   record.Precision   `json:"precision"`
 	Damage      []string           `json:"damage"`
 	Deviations  []record.Deviation `json:"deviations"`
 	Compliant   bool               `json:"compliant"`
 }
 
-func verification(v *record.Report) verificationSummary {
-	s := verificationSummary{ID: v.ID, Dir: v.Dir, Complete: v.Complete, Predictions: v.Predictions, Damage: []string{}, Deviations: notNil(v.Deviations), Compliant: v.Compliant()}
+func verification(id record.Identity, v *record.Report) verificationSummary {
+	s := verificationSummary{ID: v.ID, Dir: v.Dir, Complete: v.Complete, Predictions: v.Predictions, Model: id.Model.Name, Engine: id.Engine, Precision: id.Precision, Damage: []string{}, Deviations: notNil(v.Deviations), Compliant: v.Compliant()}
 	for _, d := range v.Damage {
 		s.Damage = append(s.Damage, d.String())
 	}

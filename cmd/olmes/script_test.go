@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"olmes/artifact"
+	"olmes/artifact/pythontest"
 	"olmes/engine/llamacpp/library"
 	"olmes/model/modeltest"
 )
@@ -30,6 +31,11 @@ func TestMain(m *testing.M) {
 // into the user's cache first.
 func TestScript(t *testing.T) {
 	cache := needed(t)
+	numpy := pythontest.Numpy(t)
+	example, err := filepath.Abs("../../docs/example_engine.py")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -39,6 +45,8 @@ func TestScript(t *testing.T) {
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("REALPATH", os.Getenv("PATH"))
 			env.Setenv("REALHOME", os.Getenv("HOME"))
+			env.Setenv("NUMPY", numpy)
+			env.Setenv("EXAMPLE", example)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

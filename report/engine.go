@@ -1,0 +1,70 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"olmes/record"
+)
+
+// modelLine says in one line which model is evaluated and in what precision.
+// What is not known is left out.
+func modelLine(id record.Identity) string {
+	m, p := id.Model, id.Precision
+	parts := []string{m.Architecture}
+	if m.Parameters > 0 {
+		parts = append(parts, count(m.Parameters)+" parameters")
+	}
+	precision := p.Published
+	if precision == "" {
+		precision = "published precision not known"
+	}
+	if m.Quantization != "" {
+		precision += " " + m.Quantization
+	}
+	switch w := m.Weights; {
+	case w != "" && w != "as-is":
+		precision += " computed as " + w
+	case w == "" && p.Computed != "" && p.Computed != p.Published:
+		precision += " computed as " + p.Computed
+	}
+	parts = append(parts, precision)
+	if m.Adapter != "" {
+		parts = append(parts, "adapter "+m.Adapter)
+	}
+	bos := "no BOS"
+	if id.BOS.Added {
+		bos = "BOS"
+	}
+	parts = append(parts, bos, fmt.Sprintf("window %d", id.Window))
+	if m.License != "" {
+		parts = append(parts, "licence "+m.License)
+	}
+	return fmt.Sprintf("model %s: %s", m.Name, strings.Join(parts, ", "))
+}
+
+// engineLine says in one line what computes; library is the engine's library
+// where it has several, or "".
+func engineLine(id record.Identity, library string) string {
+	e := id.Engine
+	words := []string{"engine"}
+	for _, w := range []string{e.Name, e.Version, e.Variant} {
+		if w != "" {
+			words = append(words, w)
+		}
+	}
+	line := strings.Join(words, " ")
+	if library != "" {
+		line += ", " + library + " library"
+	}
+	if len(e.Devices) > 0 {
+		line += ", on " + strings.Join(e.Devices, " and ")
+	}
+	if e.Packing != "" {
+		line += ", packing " + e.Packing
+	}
+	if id.Precision.Exact {
+		line += ", exact"
+	}
+	return line
+}
