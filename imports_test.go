@@ -44,6 +44,7 @@ var layers = []struct {
 	{"olmes/engine/openai/server", "olmes/engine"},
 	{"olmes/engine/openai", "olmes/trie olmes/engine olmes/secret"},
 	{"olmes/engine/openai/faultproxy", ""},
+	{"olmes/engine/openai/servertest", "olmes/artifact olmes/engine/llamacpp/library"},
 	{"olmes/engine/torch/torchtest", "olmes/artifact olmes/model"},
 	{"olmes/engine/tinymodels", "olmes/trie olmes/artifact olmes/engine olmes/engine/llamacpp/library olmes/engine/torch/torchtest"},
 	{"olmes/score", "olmes olmes/stat olmes/pyrandom"},
@@ -52,6 +53,7 @@ var layers = []struct {
 	{"olmes/run", "*"},
 	{"olmes/report", "olmes olmes/stat olmes/task olmes/score olmes/record"},
 	{"olmes/cmd/olmes", "*"},
+	{"olmes/python", ""},
 }
 
 // packages reads the module's packages. It reads the files itself, so that a

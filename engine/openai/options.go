@@ -57,9 +57,9 @@ type Options struct {
 	// BOS is the id of the beginning-of-sequence token where the caller knows
 	// it; nil: ask the server.
 	BOS *int32
-	// Architecture of the model ("llama") where the caller knows it: few servers
-	// tell.
-	Architecture string
+	// Architecture ("llama"), DType ("float32") and Quantization of the model
+	// where the caller knows them: few servers tell.
+	Architecture, DType, Quantization string
 	// Block is the number of tokens of a block of the server's prefix cache, for
 	// the cost model. 0: what the server tells, or 16.
 	Block int
@@ -69,7 +69,8 @@ type Options struct {
 	// certificates of the environment.
 	Client *http.Client
 	// Child, if set, is the server, where this program started it. After a lost
-	// connection it is started again if it has ended; Close stops it.
+	// connection it is started again if it has ended; Close stops it, and so does
+	// Start where it fails.
 	Child Child
 }
 
