@@ -43,6 +43,10 @@ type Shape struct {
 	Heads       int `json:"heads"`
 	KVHeads     int `json:"kv_heads"`
 	KeyLength   int `json:"key_length"`
+
+	// LogitsChanged says that the output matrix's products are not yet the
+	// logits: a soft cap, a scale or a bias follows.
+	LogitsChanged bool `json:"logits_changed,omitempty"`
 }
 
 // exactTypes are the weight types that models are published in.
@@ -113,6 +117,14 @@ func (f *Facts) describe(h *gguf.Header, path string) error {
 	}
 	if f.Shape.KeyLength == 0 && f.Shape.Heads > 0 {
 		f.Shape.KeyLength = f.Shape.Embedding / f.Shape.Heads
+	}
+	for _, key := range []string{"final_logit_softcapping", "logit_scale"} {
+		if x, ok := h.Values[f.Architecture+"."+key].(float64); ok && x != 0 {
+			f.Shape.LogitsChanged = true
+		}
+	}
+	if slices.ContainsFunc(h.Tensors, func(t gguf.Tensor) bool { return t.Name == "output.bias" }) {
+		f.Shape.LogitsChanged = true
 	}
 	tokens := h.Strings("tokenizer.ggml.tokens")
 	f.Vocab = len(tokens)

@@ -102,6 +102,7 @@ func (r llama) shape() (llamacpp.Shape, error) {
 	s := llamacpp.Shape{
 		Parameters: m.Parameters, Context: m.Context, Vocab: m.Vocab, Layers: n.Layers, Embedding: n.Embedding,
 		FeedForward: n.FeedForward, Heads: n.Heads, KVHeads: n.KVHeads, KeyLength: n.KeyLength,
+		Summed:  r.setup.Library.Variant == library.Native && r.setup.GPULayers == 0 && !n.LogitsChanged,
 		Widened: r.setup.Library.Variant == library.Native && r.precision() != "f32",
 		GPU:     r.setup.GPULayers != 0,
 	}

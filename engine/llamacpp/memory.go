@@ -25,6 +25,13 @@ func (f Footprint) Lane() int64 { return f.Cache + f.Rows + f.Scratch }
 // Total returns what the process takes with so many lanes.
 func (f Footprint) Total(lanes int) int64 { return f.Weights + f.Process + int64(lanes)*f.Lane() }
 
+// What the native library's sums are of: so many numbers of the vocabulary at a
+// time, in batches of at least so many rows.
+const (
+	sumBlock = 2048
+	minBLAS  = 32
+)
+
 // typeBytes are the bytes of a number in the cache.
 var typeBytes = map[string]int64{"f32": 4, "f16": 2, "bf16": 2}
 
@@ -42,6 +49,11 @@ func Memory(s Shape, p engine.Plan) Footprint {
 		Process: 32<<20 + 256*n(s.Vocab),
 		Cache:   n(p.Cells) * n(s.Layers) * 2 * n(s.KVHeads) * n(s.KeyLength) * typeBytes[p.KVType],
 		Rows:    4 * n(s.Vocab) * n(max(rows, p.Sequences)+rows),
+	}
+	if s.Summed {
+		// A block of the vocabulary, and the logits of a batch that is too small
+		// to be summed.
+		f.Rows = 4 * (sumBlock*n(rows) + n(min(rows, minBLAS))*n(s.Vocab))
 	}
 	// A token's intermediate results: the masks of two kinds of attention, in 32
 	// bits and in 16; embeddings, queries and a block's widest layer; without

@@ -174,7 +174,7 @@ func (m *loaded) newLane() (*lane, error) {
 	if l.lctx, err = llama.InitFromModel(m.model, cp); err != nil {
 		return nil, m.lib.log.explain(fmt.Errorf("make a context of %d cells (%s) for %s: %w", plan.Cells, plan.KVType, m.args.Model[0], err))
 	}
-	if l.cache, err = newNativeCache(l.lctx, plan.Batch, plan.Sequences, m.size, m.lib.log); err != nil {
+	if l.cache, err = newNativeCache(l.lctx, plan.Batch, plan.Sequences, m.size, m.lib); err != nil {
 		return l, err
 	}
 	l.packer = packer{plan: plan, vocab: m.size, workers: m.threads, cache: l.cache, deepest: plan.Cells}
@@ -214,8 +214,21 @@ func (m *loaded) memory() Footprint {
 		Heads: int(llama.ModelNHead(m.model)), KVHeads: int(llama.ModelNHeadKV(m.model)),
 		KeyLength:   (number("attention.key_length", head) + number("attention.value_length", head) + 1) / 2,
 		WeightBytes: int64(llama.ModelSize(m.model)),
+		Summed:      m.lib.setSink != nil && m.plainHead(),
 		Widened:     strings.Contains(m.lib.variant, "blas") && llama.ModelFtype(m.model) != llama.FtypeAllF32,
 	}, m.args.Plan)
+}
+
+// plainHead reports whether logits are the output matrix's products, with
+// nothing done to them afterwards.
+func (m *loaded) plainHead() bool {
+	arch := m.meta("general.architecture")
+	for _, key := range []string{"final_logit_softcapping", "logit_scale"} {
+		if x, err := strconv.ParseFloat(m.meta(arch+"."+key), 64); err == nil && x != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // lanesFor returns how many lanes to make. It refuses one that is larger than

@@ -26,7 +26,8 @@ import (
 type binding struct {
 	dir      string
 	log      *nativeLog
-	tokenize ffi.Fun // yzma's own Tokenize calls it twice a text
+	tokenize ffi.Fun  // yzma's own Tokenize calls it twice a text
+	setSink  *ffi.Fun // of a library that sums over the vocabulary by itself, else nil
 	version  string
 	digest   string // of the shared libraries in use
 	variant  string
@@ -71,6 +72,9 @@ func openLibrary(dir string, log *nativeLog) (*binding, error) {
 		var text unsafe.Pointer
 		version.Call(unsafe.Pointer(&text))
 		l.version = cString(text)
+	}
+	if lib, err := loader.LoadLibrary(dir, "ggml-blas"); err == nil {
+		l.setSink = sinkSetter(lib)
 	}
 	return l, l.identify()
 }
@@ -254,16 +258,17 @@ type nativeCache struct {
 	size    int // of batch
 	vocab   int
 	log     *nativeLog
+	setSink *ffi.Fun                        // see binding
 	current atomic.Pointer[context.Context] // its end stops a running decode
 	ids     []llama.SeqId
 }
 
-func newNativeCache(lctx llama.Context, size, sequences, vocab int, log *nativeLog) (*nativeCache, error) {
+func newNativeCache(lctx llama.Context, size, sequences, vocab int, lib *binding) (*nativeCache, error) {
 	mem, err := llama.GetMemory(lctx)
 	if err != nil || mem == 0 {
 		return nil, errors.New("the model has no cache of tokens: it is no decoder of the kind this engine scores")
 	}
-	c := &nativeCache{lctx: lctx, mem: mem, size: size, vocab: vocab, log: log}
+	c := &nativeCache{lctx: lctx, mem: mem, size: size, vocab: vocab, log: lib.log, setSink: lib.setSink}
 	c.batch = llama.BatchInit(int32(size), 0, int32(sequences))
 	// Set once: each takes one of the process's 2,000 callbacks, and taking it
 	// back would crash the next decode.

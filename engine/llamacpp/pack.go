@@ -308,8 +308,15 @@ func (r *run) decode(ctx context.Context, start, end int) error {
 	n := len(r.slots)
 	r.computed += n
 	r.packer.computed += int64(n)
+	sums := r.wanted(last)
+	r.rows += int64(len(sums.sums))
 	started := time.Now()
-	err := r.cache.decode(r.slots)
+	var err error
+	if c, ok := r.cache.(summer); ok {
+		err = c.decodeSums(r.slots, sums)
+	} else {
+		err = r.cache.decode(r.slots)
+	}
 	decoded := time.Now()
 	r.decoding += decoded.Sub(started)
 	if err != nil {
@@ -319,47 +326,65 @@ func (r *run) decode(ctx context.Context, start, end int) error {
 		return err
 	}
 	defer func() { r.summing += time.Since(decoded) }()
-	// One goroutine a row, so that a row's sum does not depend on their number.
-	type row struct {
-		logits      []float32
-		first, last int
-	}
-	var rows []row
-	for r.want < last {
-		first := r.want
-		for r.want < last && wants[r.want].Node == wants[first].Node {
-			r.want++
-		}
-		x, err := r.cache.logits(int(wants[first].Node) - start)
-		if err != nil {
+	if !sums.filled {
+		if err := r.sum(sums, start); err != nil {
 			return err
 		}
-		rows = append(rows, row{x, first, r.want})
 	}
-	r.rows += int64(len(rows))
+	for k, z := range sums.sums {
+		if math.IsNaN(z) || math.IsInf(z, 0) {
+			r.poisoned = true
+		}
+		for i := sums.first[k]; i < sums.first[k+1]; i++ {
+			r.logProbs[r.want+int(i)] = float64(sums.picked[i]) - z
+		}
+	}
+	r.want = last
+	return nil
+}
+
+// wanted tells what is wanted of the next batch: the wants before last.
+func (r *run) wanted(last int) *summed {
+	s := &summed{first: []int32{0}}
+	for i, w := range r.tree.Wants[r.want:last] {
+		if i > 0 && w.Node != r.tree.Wants[r.want+i-1].Node {
+			s.first = append(s.first, int32(i))
+		}
+		s.tokens = append(s.tokens, w.Token)
+	}
+	if n := len(s.tokens); n > 0 {
+		s.first = append(s.first, int32(n))
+		s.picked, s.sums = make([]float32, n), make([]float64, len(s.first)-1)
+	}
+	return s
+}
+
+// sum fills s from the logits of the batch that begins at node start.
+func (r *run) sum(s *summed, start int) error {
+	logits := make([][]float32, len(s.sums))
+	for k := range logits {
+		var err error
+		if logits[k], err = r.cache.logits(int(r.tree.Wants[r.want+int(s.first[k])].Node) - start); err != nil {
+			return err
+		}
+	}
+	// One goroutine a row, so that a row's sum does not depend on their number.
 	var next atomic.Int64
-	var bad atomic.Bool
 	var group sync.WaitGroup
-	for range min(r.workers, len(rows)) {
+	for range min(r.workers, len(logits)) {
 		group.Go(func() {
 			for {
 				k := int(next.Add(1)) - 1
-				if k >= len(rows) {
+				if k >= len(logits) {
 					return
 				}
-				z := logSumExp(rows[k].logits)
-				if math.IsNaN(z) || math.IsInf(z, 0) {
-					bad.Store(true)
-				}
-				for w := rows[k].first; w < rows[k].last; w++ {
-					r.logProbs[w] = float64(rows[k].logits[wants[w].Token]) - z
+				s.sums[k] = logSumExp(logits[k])
+				for i := s.first[k]; i < s.first[k+1]; i++ {
+					s.picked[i] = logits[k][s.tokens[i]]
 				}
 			}
 		})
 	}
 	group.Wait()
-	if bad.Load() {
-		r.poisoned = true
-	}
 	return nil
 }

@@ -32,6 +32,7 @@ type Shape struct {
 
 	WeightBytes int64 // of the files that are loaded
 	Widened     bool  // a BLAS multiplies, which widens a matrix at a time to 32 bits
+	Summed      bool  // the library sums over the vocabulary by itself, and keeps no logits
 	GPU         bool  // layers are computed on a GPU
 }
 
@@ -46,10 +47,10 @@ func (s Shape) window() int {
 	return Window
 }
 
-// Bounds of what a batch's wanted logits take, in bytes. They are held twice, as
-// computed and as handed out, and by every lane: a vocabulary of 262,144 would
-// take 537 MB for 512 tokens each time. On CPUs minRows of that vocabulary cost
-// half as much time again a token as 512, fewer cost more.
+// Bounds of what a batch's wanted logits take, in bytes. They are held as
+// computed and as handed out, by every lane: a vocabulary of 262,144 would take
+// 537 MB for 512 tokens each time. On CPUs minRows of that vocabulary cost half as
+// much time again a token as 512, fewer cost more.
 const (
 	rowBytes    = 40 << 20
 	rowBytesGPU = 512 << 20
@@ -83,13 +84,13 @@ func DefaultPlan(s Shape) engine.Plan {
 }
 
 // Resize returns p with batches of so many tokens, and with the numbers of rows,
-// sequences and cells that go with them. Rows are bounded in memory; there are
+// sequences and cells that go with them. Rows are bounded where they take memory; there are
 // no more sequences than rows, since llama.cpp keeps a row for each; cells are
 // those of Need.
 func Resize(s Shape, p engine.Plan, batch int) engine.Plan {
 	p.Batch, p.MicroBatch = batch, batch
 	p.Rows = batch
-	if s.Vocab > 0 {
+	if s.Vocab > 0 && !s.Summed {
 		room := rowBytes
 		if s.GPU {
 			room = rowBytesGPU

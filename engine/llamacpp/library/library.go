@@ -81,6 +81,7 @@ type manifest struct {
 // build says how and for which CPU a library was built.
 type build struct {
 	Options  []string `json:"options"`
+	Tuning   string   `json:"tuning"` // digest of the changes to the source
 	Compiler string   `json:"compiler"`
 	CPU      []string `json:"cpu"` // the CPU's features
 }

@@ -121,10 +121,6 @@ func buildNative(ctx context.Context, store *artifact.Store, tmp, dir string) er
 	if tool := missingTool(); tool != "" {
 		return &UnusableError{Native, tool + " is needed to build it", "install a compiler (Debian: apt-get install cmake g++ make), or use the prebuilt one: olmes engine install --variant cpu"}
 	}
-	sdist, err := store.Pip(ctx, sources())
-	if err != nil {
-		return err
-	}
 	src, bin, blas, source := filepath.Join(tmp, "source"), filepath.Join(tmp, "build"), "", fmt.Sprintf("pypi:%s==%s", sources().Name, sources().Version)
 	if w, ok := openBLAS(); ok {
 		blas = filepath.Join(tmp, "blas")
@@ -133,15 +129,7 @@ func buildNative(ctx context.Context, store *artifact.Store, tmp, dir string) er
 		}
 		source += fmt.Sprintf(" pypi:%s==%s", w.Name, w.Version)
 	}
-	const root = "/vendor/llama.cpp/"
-	err = store.Untar(ctx, sdist, src, func(member string) string {
-		top, name, ok := strings.Cut(member, root)
-		if !ok || strings.Contains(top, "/") {
-			return ""
-		}
-		return name
-	})
-	if err != nil {
+	if err := UnpackSource(ctx, store, src, nil); err != nil {
 		return err
 	}
 	if err := tune(src); err != nil {
@@ -180,7 +168,7 @@ func buildNative(ctx context.Context, store *artifact.Store, tmp, dir string) er
 	}
 	shown := options("SOURCE", blas)
 	return seal(dir, manifest{Variant: Native, Source: source,
-		Build: &build{Options: shown, Compiler: compiler(ctx), CPU: features()}})
+		Build: &build{Options: shown, Tuning: tuning(), Compiler: compiler(ctx), CPU: features()}})
 }
 
 // runStep runs one step of the build, with its output in the log and its
@@ -273,9 +261,10 @@ func lastLines(path string) string {
 	return strings.Join(faults[:min(len(faults), 2)], "; ")
 }
 
-// sameCPU refuses a library that was built for a CPU with features that this
-// one lacks, as happens where machines share a home folder.
-func sameCPU(dir string) error {
+// ownBuild refuses a library that was built by another version of this package,
+// or for a CPU with features that this one lacks, as happens where machines
+// share a home folder.
+func ownBuild(dir string) error {
 	data, err := os.ReadFile(filepath.Join(dir, manifestName))
 	if err != nil {
 		return err
@@ -286,6 +275,10 @@ func sameCPU(dir string) error {
 	}
 	if m.Build == nil {
 		return nil
+	}
+	if m.Build.Tuning != tuning() {
+		return &UnusableError{Native, "it was built by another version of olmes",
+			"delete " + dir + " and build it again: olmes engine install --variant native"}
 	}
 	have := features()
 	for _, feature := range m.Build.CPU {

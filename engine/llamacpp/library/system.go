@@ -24,7 +24,7 @@ var packages = map[string]string{
 // libraries it needs are there, and the CPU has what it was built for.
 func usable(lib Library) error {
 	if lib.Variant == Native {
-		if err := sameCPU(lib.Dir); err != nil {
+		if err := ownBuild(lib.Dir); err != nil {
 			return err
 		}
 	}

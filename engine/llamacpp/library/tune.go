@@ -2,18 +2,25 @@ package library
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
 )
 
-// The pinned source is tuned before it is built. Attention takes as long as all
-// matrix products once a thousand tokens are in the cache, and of that time
-// two thirds went into three loops that compilers leave scalar: the maximum of
-// a row, the mask's conversion from 16 bits by a table, and the keys'. The
-// changes let them be vectorized and change no bit of any result (seen on
-// predictions, byte for byte); a tenth to a fifth of all time is saved
+// The pinned source is tuned before it is built. No change moves a bit of any
+// result (seen on predictions, byte for byte).
+//
+// Attention takes as long as all matrix products once a thousand tokens are in
+// the cache, and of that time two thirds went into three loops that compilers
+// leave scalar: the maximum of a row, the mask's conversion from 16 bits by a
+// table, and the keys'. Vectorized, they save a tenth to a fifth of all time
 // (docs/performance.md).
+//
+// The sum over the vocabulary is taken while the output matrix is multiplied, a
+// block of the vocabulary at a time (sums.go): the logits themselves, 1 MB a
+// wanted token with a vocabulary of 262,144, are neither stored nor copied.
 
 // insertion puts a line before the loop, within a function, that does
 // something.
@@ -31,6 +38,48 @@ func insertions() []insertion {
 		{"ggml/src/ggml-cpu/ops.cpp", attention, "= slope *", "#pragma omp simd reduction(&&:can_skip)"},
 		{"ggml/src/ggml-cpu/ops.cpp", attention, "= GGML_CPU_FP16_TO_FP32(", "#pragma omp simd"},
 	}
+}
+
+// replacement puts text in the place of a line, within a function, that holds
+// something.
+type replacement struct {
+	file     string // below the source
+	function string // where the search starts
+	line     string // part of the line
+	text     string // the new lines
+}
+
+func replacements() []replacement {
+	const context, blas = "src/llama-context.cpp", "ggml/src/ggml-blas/ggml-blas.cpp"
+	return []replacement{
+		// Nothing is to be read before it is written, and memory that is not
+		// written is not taken.
+		{context, "uint32_t llama_context::output_reserve(", "ggml_backend_buffer_clear(buf_output.get(), 0);", ""},
+		// Logits are handed out where they were computed, until the next decode,
+		// whose output_reserve sets the pointer back.
+		{context, "int llama_context::decode(", "ggml_backend_tensor_get_async(backend_res, t_logits, logits_out,",
+			`if (n_outputs == (int64_t) n_outputs_all && ggml_backend_buffer_is_host(t_logits->buffer)) {
+    logits.data = (float *) t_logits->data;
+} else {
+    ggml_backend_tensor_get_async(backend_res, t_logits, logits_out, 0, n_outputs*n_vocab*sizeof(float));
+}
+`},
+		{blas, "", "struct ggml_backend_blas_context {", sums + "struct ggml_backend_blas_context {\n"},
+		{blas, "static void ggml_backend_blas_mul_mat(", "cblas_sgemm(CblasRowMajor,",
+			`if (olmes_wants(dst)) {
+    olmes_sum(ctx->n_threads, ne01, ne10, y, x);
+    continue;
+}
+cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans,
+`},
+	}
+}
+
+// tuning is the digest of all changes, by which a library built by another
+// version of this package is known.
+func tuning() string {
+	sum := sha256.Sum256(fmt.Append(nil, insertions(), replacements(), half))
+	return hex.EncodeToString(sum[:])
 }
 
 // half converts a number of 16 bits without the table. Its arithmetic is exact:
@@ -58,32 +107,66 @@ const halfHeader = "olmes_half.h"
 
 // tune changes the source below src.
 func tune(src string) error {
-	for _, in := range insertions() {
-		name := filepath.Join(src, in.file)
+	change := func(file string, apply func([]byte) ([]byte, error)) error {
+		name := filepath.Join(src, file)
 		data, err := os.ReadFile(name)
+		if err == nil {
+			data, err = apply(data)
+		}
+		if err == nil {
+			err = os.WriteFile(name, data, 0o644)
+		}
 		if err != nil {
-			return fmt.Errorf("tune llama.cpp: %w", err)
+			return fmt.Errorf("tune llama.cpp: %s: %w", file, err)
 		}
-		if data, err = in.apply(data); err != nil {
-			return fmt.Errorf("tune llama.cpp: %s: %w", in.file, err)
+		return nil
+	}
+	for _, in := range insertions() {
+		if err := change(in.file, in.apply); err != nil {
+			return err
 		}
-		if err := os.WriteFile(name, data, 0o644); err != nil {
-			return fmt.Errorf("tune llama.cpp: %w", err)
+	}
+	for _, r := range replacements() {
+		if err := change(r.file, r.apply); err != nil {
+			return err
 		}
 	}
 	return os.WriteFile(filepath.Join(src, halfHeader), []byte(half), 0o644)
 }
 
-func (in insertion) apply(data []byte) ([]byte, error) {
-	start := bytes.Index(data, []byte(in.function))
+// find returns where in data part first stands after function.
+func find(data []byte, function, part string) (int, error) {
+	start := bytes.Index(data, []byte(function))
 	if start < 0 {
-		return nil, fmt.Errorf("it has no %q", in.function)
+		return 0, fmt.Errorf("it has no %q", function)
 	}
-	n := bytes.Index(data[start:], []byte(in.does))
+	n := bytes.Index(data[start:], []byte(part))
 	if n < 0 {
-		return nil, fmt.Errorf("%q is not followed by %q", in.function, in.does)
+		return 0, fmt.Errorf("%q is not followed by %q", function, part)
 	}
-	loop := bytes.LastIndex(data[start:start+n], []byte("for ("))
+	return start + n, nil
+}
+
+func (r replacement) apply(data []byte) ([]byte, error) {
+	at, err := find(data, r.function, r.line)
+	if err != nil {
+		return nil, err
+	}
+	start := bytes.LastIndexByte(data[:at], '\n') + 1
+	end := len(data)
+	if n := bytes.IndexByte(data[at:], '\n'); n >= 0 {
+		end = at + n + 1
+	}
+	return bytes.Join([][]byte{data[:start], []byte(r.text), data[end:]}, nil), nil
+}
+
+func (in insertion) apply(data []byte) ([]byte, error) {
+	at, err := find(data, in.function, in.does)
+	if err != nil {
+		return nil, err
+	}
+	start := bytes.Index(data, []byte(in.function))
+	loop := bytes.LastIndex(data[start:at], []byte("for ("))
 	if loop < 0 {
 		return nil, fmt.Errorf("%q is in no loop", in.does)
 	}

@@ -25,6 +25,20 @@ func TestInsertion(t *testing.T) {
 	}
 }
 
+func TestReplacement(t *testing.T) {
+	r := replacement{function: "void f(", line: "x = 1;", text: "y = 2;\n"}
+	got, err := r.apply([]byte("void g() {\n  x = 1;\n}\nvoid f() {\n  x = 1; // one\n  x = 1;\n}\n"))
+	const want = "void g() {\n  x = 1;\n}\nvoid f() {\ny = 2;\n  x = 1;\n}\n"
+	if err != nil || string(got) != want {
+		t.Errorf("%v\n%s", err, got)
+	}
+	for _, code := range []string{"", "void f() {}", "void g() { x = 1; }"} {
+		if _, err := r.apply([]byte(code)); err == nil {
+			t.Errorf("%q: no error", code)
+		}
+	}
+}
+
 // TestHalf compiles the conversion and compares it, for every number of 16
 // bits, with another one.
 func TestHalf(t *testing.T) {
