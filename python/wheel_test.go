@@ -1,0 +1,243 @@
+// Package python_test builds the Python package's wheel, installs it into an
+// environment of its own and runs the tests of tests/ there.
+package python_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"olmes/artifact"
+	"olmes/engine/torch/torchtest"
+	"olmes/run"
+)
+
+// requirements pins what builds the wheel and what reads records.
+//
+//go:embed testdata/requirements.txt
+var requirements string
+
+// packages returns the folder of the cache that holds requirements, fetched
+// once (about 65 MB). With no network the test is skipped, except in CI.
+func packages(t *testing.T) string {
+	t.Helper()
+	store, err := artifact.Open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	defer cancel()
+	kind, err := output(exec.CommandContext(ctx, "python3", "-c", "import sys, sysconfig; print(sys.implementation.cache_tag, sysconfig.get_platform())"))
+	if err != nil {
+		t.Fatalf("find python3: %v", err)
+	}
+	sum := sha256.Sum256([]byte(kind + requirements))
+	folder, err := store.Ensure(ctx, filepath.Join("python", "wheel-"+hex.EncodeToString(sum[:8])), func(ctx context.Context, tmp string) (string, error) {
+		folder, work := filepath.Join(tmp, "packages"), filepath.Join(tmp, "work")
+		if err := os.Mkdir(work, 0o755); err != nil {
+			return "", err
+		}
+		cmd := pip(ctx, "install", "--no-cache-dir", "--retries=1", "--require-hashes", "--no-deps", "--only-binary=:all:",
+			"--target", folder, "--requirement", mustAbs(t, "testdata/requirements.txt"))
+		cmd.Env = append(os.Environ(), "TMPDIR="+work)
+		_, err := output(cmd)
+		return folder, err
+	})
+	if err != nil {
+		if os.Getenv("CI") == "" {
+			t.Skipf("needs a download: %v", err)
+		}
+		t.Fatal(err)
+	}
+	return folder
+}
+
+func pip(ctx context.Context, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, "python3", append([]string{"-m", "pip", "--quiet", "--no-input", "--disable-pip-version-check"}, args...)...)
+}
+
+// sources reads what other programs read for this test, so that a change makes
+// a cached result stale.
+func sources(t *testing.T) {
+	t.Helper()
+	for _, dir := range []string{".", "../cmd/olmes", "../engine/torch/worker"} {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() && filepath.Ext(path) != ".pyc" {
+				_, err = os.ReadFile(path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func mustAbs(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// output runs a command and returns what it prints; an error has what it says.
+func output(cmd *exec.Cmd) (string, error) {
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := artifact.RunGroup(cmd)
+	if text := strings.TrimSpace(stderr.String()); err != nil && text != "" {
+		err = errors.New(text)
+	}
+	return stdout.String(), err
+}
+
+// build builds the wheel with the backend in packages, without a network.
+func build(t *testing.T, packages string) string {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := pip(t.Context(), "wheel", "--no-build-isolation", "--no-deps", "--no-index", "--no-cache-dir", "--wheel-dir", dir, ".")
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+packages, "SOURCE_DATE_EPOCH=1700000000")
+	if _, err := output(cmd); err != nil {
+		t.Fatalf("build the wheel: %v", err)
+	}
+	wheels, _ := filepath.Glob(filepath.Join(dir, "*.whl"))
+	if len(wheels) != 1 {
+		t.Fatalf("the build made %d wheels", len(wheels))
+	}
+	return wheels[0]
+}
+
+func TestWheel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the program and runs models")
+	}
+	sources(t)
+	packages := packages(t)
+	wheel := build(t, packages)
+
+	t.Run("content", func(t *testing.T) { checkContent(t, wheel) })
+	t.Run("reproducible", func(t *testing.T) {
+		first, err := os.ReadFile(wheel)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := os.ReadFile(build(t, packages))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(first, second) {
+			t.Error("two builds of the same sources differ")
+		}
+	})
+
+	python := install(t, wheel, packages, "python3", "")
+	t.Run("record", func(t *testing.T) { suite(t, python, "test_record") })
+	t.Run("evaluate", func(t *testing.T) {
+		torch := torchtest.Python(t)
+		site, err := output(exec.CommandContext(t.Context(), torch, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		suite(t, install(t, wheel, packages, torch, strings.TrimSpace(site)), "test_evaluate")
+	})
+}
+
+// checkContent checks the wheel's name and what is in it.
+func checkContent(t *testing.T, wheel string) {
+	name := fmt.Sprintf(`^olmes-%s-py3-none-(manylinux_2_17|macosx|win)_.*\.whl$`, regexp.QuoteMeta(run.Version))
+	if !regexp.MustCompile(name).MatchString(filepath.Base(wheel)) {
+		t.Errorf("the wheel is named %s, which does not match %s", filepath.Base(wheel), name)
+	}
+	archive, err := zip.OpenReader(wheel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	have := map[string]*zip.File{}
+	for _, f := range archive.File {
+		have[f.Name] = f
+		if strings.Contains(f.Name, "test") || strings.HasSuffix(f.Name, ".pyc") {
+			t.Errorf("the wheel holds %s", f.Name)
+		}
+	}
+	for _, want := range []string{"olmes/__init__.py", "olmes/_torch/engine.py", "olmes/relay.py", "olmes-" + run.Version + ".data/scripts/olmes", "olmes-" + run.Version + ".dist-info/licenses/LICENSE"} {
+		if runtime.GOOS == "windows" && strings.HasSuffix(want, "scripts/olmes") {
+			want += ".exe"
+		}
+		if have[want] == nil {
+			t.Errorf("the wheel lacks %s", want)
+		}
+	}
+	if runtime.GOOS != "linux" {
+		return
+	}
+	// The name promises a glibc of 2.17 and up: no symbol may ask for a newer one.
+	program, err := have["olmes-"+run.Version+".data/scripts/olmes"].Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	var text bytes.Buffer
+	if _, err := text.ReadFrom(program); err != nil {
+		t.Fatal(err)
+	}
+	if found := regexp.MustCompile(`GLIBC_2\.\d+\x00`).Find(text.Bytes()); found != nil {
+		t.Errorf("the program asks for %q", found)
+	}
+}
+
+// install installs the wheel into a new environment of the interpreter base,
+// which also sees the packages in the folders given.
+func install(t *testing.T, wheel, packages, base, site string) (python string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "venv")
+	if _, err := output(exec.CommandContext(t.Context(), base, "-m", "venv", "--without-pip", dir)); err != nil {
+		t.Fatalf("make a Python environment: %v", err)
+	}
+	python = filepath.Join(dir, "bin", "python")
+	if _, err := output(pip(t.Context(), "--python", python, "install", "--no-deps", "--no-index", wheel)); err != nil {
+		t.Fatalf("install the wheel: %v", err)
+	}
+	own, err := output(exec.CommandContext(t.Context(), python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The environment's own packages stand before these.
+	if err := os.WriteFile(filepath.Join(strings.TrimSpace(own), "others.pth"), []byte(site+"\n"+packages+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return python
+}
+
+// suite runs one file of tests/.
+func suite(t *testing.T, python, name string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), python, "-W", "ignore", "-m", "unittest", "-v", name)
+	cmd.Dir = mustAbs(t, "tests")
+	cmd.Env = append(os.Environ(), "OLMES_FIXTURES="+mustAbs(t, "../record/testdata"), "PYTHONDONTWRITEBYTECODE=1", "PYTHONNOUSERSITE=1",
+		"HF_HUB_OFFLINE=1", "TRANSFORMERS_OFFLINE=1", "OMP_NUM_THREADS=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if !regexp.MustCompile(`(?m)^Ran [1-9]\d* tests`).Match(out) {
+		t.Fatalf("no test ran:\n%s", out)
+	}
+	t.Logf("%s", out)
+}
