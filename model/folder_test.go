@@ -412,7 +412,7 @@ func TestAdapter(t *testing.T) {
 func TestResolveHubFolder(t *testing.T) {
 	const commit = "0123456789abcdef0123456789abcdef01234567"
 	files := checkpoint(t)
-	files["modeling_x.py"] = []byte("raise SystemExit")
+	files["modeling_x.py"], files["examples/x.py"] = []byte("raise SystemExit"), []byte("x")
 	files["README.md"], files["model.onnx"], files["flax_model.msgpack"], files["pytorch_model.bin"] = []byte("x"), []byte("x"), []byte("x"), []byte("x")
 	h := hub(t, files)
 	get := func(ref string, opt model.Options) (model.Model, error) {

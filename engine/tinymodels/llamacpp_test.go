@@ -1,0 +1,94 @@
+//go:build unix
+
+package tinymodels_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"olmes/artifact"
+	"olmes/engine"
+	"olmes/engine/llamacpp"
+	"olmes/engine/llamacpp/library"
+	"olmes/engine/tinymodels"
+)
+
+// TestMain makes the test binary its own engine process.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "engine-host" {
+		if err := llamacpp.Host(context.Background(), os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// tableBound is the bound for models whose GELU llama.cpp takes from a table of
+// 16-bit numbers, 0 for the others.
+func tableBound(m tinymodels.Model) float64 {
+	if m.Requests[0].Table == nil {
+		return 0
+	}
+	return 0.005
+}
+
+func embedded(t *testing.T, file string) engine.Engine {
+	t.Helper()
+	store, err := artifact.Open("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lib, err := library.Best(t.Context(), store)
+	if err != nil && os.Getenv("CI") == "" {
+		t.Skip("needs a download: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := llamacpp.Start(t.Context(), llamacpp.Options{
+		Library: lib.Dir, Model: []string{file}, Plan: llamacpp.ExactPlan(llamacpp.Shape{Context: 512}), Threads: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// TestEmbedded compares the embedded engine in exact mode, on what llama.cpp's
+// converter makes of each model, with transformers.
+func TestEmbedded(t *testing.T) {
+	for _, m := range tinymodels.All(t) {
+		t.Run(m.Name, func(t *testing.T) {
+			e := embedded(t, m.GGUF(t))
+			tinymodels.CompareTexts(t, e, m)
+			keep := func(tinymodels.Request) bool { return true }
+			if m.Name == "mistral" {
+				// llama.cpp gives no window to models of this architecture.
+				keep = func(r tinymodels.Request) bool { return r.Kind != tinymodels.Long }
+				beyond := tinymodels.Compare(t, e, m, func(r tinymodels.Request) bool { return r.Kind == tinymodels.Long }, nil)
+				t.Logf("beyond the sliding window: %.2g nats", beyond)
+			}
+			bound := tinymodels.Bound
+			worst := tinymodels.Compare(t, e, m, keep, nil)
+			if b := tableBound(m); b > 0 {
+				// With the same table in transformers the difference is gone: it is
+				// the table's, and nothing else's.
+				table := tinymodels.Compare(t, e, m, keep, func(r tinymodels.Request) []float64 { return r.Table })
+				t.Logf("with llama.cpp's GELU in transformers: %.2g nats", table)
+				if table > bound {
+					t.Errorf("with llama.cpp's GELU in transformers: %.2g nats, more than %g", table, bound)
+				}
+				bound = b
+			}
+			t.Logf("largest difference %.2g nats", worst)
+			if worst > bound {
+				t.Errorf("%.2g nats from transformers, more than %g", worst, bound)
+			}
+		})
+	}
+}
