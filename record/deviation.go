@@ -84,6 +84,8 @@ func modelDeviations(id Identity, add adder) {
 	switch b := id.BOS; {
 	case b.Policy == "":
 		add(true, "bos-unknown", "it is not known whether a BOS token was added")
+	case id.Model.Architecture == "" && id.Engine.Name != "":
+		add(true, "bos-unknown", "the model's architecture is not known, and so not whether the standard adds a BOS token")
 	case b.Added != b.Standard && b.Added:
 		add(true, "bos", "a BOS token was added (--bos %s), which the standard does not do for this model", b.Policy)
 	case b.Added != b.Standard:
