@@ -205,7 +205,12 @@ func TestRunParallel(t *testing.T) {
 	fetched(t, err)
 	var calls atomic.Int32
 	together := make(chan struct{}) // closed when three are there
+	scoring := &scoringReporter{}   // after the self-check
+	env.Reporter = scoring
 	env.Start = startBigram(&enginetest.Bigram{Parallel: 3, Before: func(context.Context, *trie.Tree) error {
+		if !scoring.begun.Load() {
+			return nil
+		}
 		switch n := calls.Add(1); {
 		case n > 3:
 			return nil
@@ -225,6 +230,22 @@ func TestRunParallel(t *testing.T) {
 		t.Fatal(err)
 	}
 	sameResults(t, want.Dir, got.Dir)
+	if calls.Load() < 3 {
+		t.Errorf("%d chunks scored", calls.Load())
+	}
+}
+
+// scoringReporter knows when a run has begun to score.
+type scoringReporter struct {
+	Silent
+	begun atomic.Bool
+}
+
+func (r *scoringReporter) Phase(name, unit string, total int64) Phase {
+	if name == "score" {
+		r.begun.Store(true)
+	}
+	return r.Silent.Phase(name, unit, total)
 }
 
 // sameResults compares the results of two runs, byte for byte.
