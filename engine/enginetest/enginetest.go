@@ -29,8 +29,13 @@ const window = 2048
 
 // Run runs the suite. factory makes a new engine in exact mode for each use;
 // the suite closes it.
-func Run(t *testing.T, factory func(t *testing.T) engine.Engine) {
-	s := &suite{t: t}
+func Run(t *testing.T, factory func(t *testing.T) engine.Engine) { RunWithin(t, 0, factory) }
+
+// RunWithin is Run for engines that compute behind somebody else's scheduler:
+// what is computed beside a tree, or was before, may move a log-probability of it
+// by up to so many nats.
+func RunWithin(t *testing.T, nats float64, factory func(t *testing.T) engine.Engine) {
+	s := &suite{t: t, nats: nats}
 	s.e = factory(t)
 	defer s.e.Close()
 	var err error
@@ -59,6 +64,14 @@ type suite struct {
 	t *testing.T
 	e engine.Engine
 	d engine.Description
+
+	nats float64 // by which equal trees may differ
+}
+
+// same tells whether two scores of one tree are equal, bit for bit or within
+// what the engine is granted.
+func (s *suite) same(a, b []float64) bool {
+	return slices.EqualFunc(a, b, func(x, y float64) bool { return x == y || math.Abs(x-y) <= s.nats })
 }
 
 // ids returns n token ids that differ with seed, of the ordinary part of the
@@ -205,7 +218,7 @@ func (s *suite) badTrees(t *testing.T) {
 			t.Errorf("%s: error %v, want an ErrInput", name, err)
 		}
 	}
-	if after := s.one(t, q); after != before {
+	if after := s.one(t, q); !s.same([]float64{after}, []float64{before}) {
 		t.Errorf("after the errors %v, before %v", after, before)
 	}
 }
@@ -256,7 +269,7 @@ func (s *suite) order(t *testing.T) {
 		tree *trie.Tree
 	}{{"itself", &x.Tree}, {"one of the same prefix", &same.Tree}, {"one of another", &other.Tree}, {"one of a part of the prefix", cut}} {
 		s.score(t, y.tree)
-		if got := s.score(t, &x.Tree); !slices.Equal(got, want) {
+		if got := s.score(t, &x.Tree); !s.same(got, want) {
 			t.Errorf("after %s the chunk has other bits", y.name)
 		}
 	}
@@ -269,7 +282,7 @@ func (s *suite) fresh(t *testing.T, factory func(t *testing.T) engine.Engine) {
 	e := factory(t)
 	defer e.Close()
 	got, err := e.Score(t.Context(), &c.Tree)
-	if err != nil || !slices.Equal(got.LogProbs, want) {
+	if err != nil || !s.same(got.LogProbs, want) {
 		t.Errorf("a new engine gives other bits (%v)", err)
 	}
 }
@@ -374,9 +387,13 @@ func (s *suite) tokenize(t *testing.T) {
 			}
 		}
 	}
-	// A special token's text is text.
+	// A special token's text is text, or refused.
 	for _, text := range []string{"<s>", "</s>", "<|endoftext|>", "<|im_start|>", "<bos>", "<eos>"} {
 		ids, err := s.e.Tokenize(t.Context(), []string{text})
+		var at *engine.TextError
+		if errors.As(err, &at) && at.Index == 0 {
+			continue
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -417,7 +434,7 @@ func (s *suite) cancel(t *testing.T) {
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("cancelling took %v", took)
 	}
-	if got := s.one(t, q); got != want {
+	if got := s.one(t, q); !s.same([]float64{got}, []float64{want}) {
 		t.Errorf("after cancelling %v, before %v", got, want)
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), time.Nanosecond)
@@ -442,7 +459,7 @@ func (s *suite) atOnce(t *testing.T) {
 	for i, c := range chunks {
 		group.Go(func() {
 			got, err := s.e.Score(t.Context(), &c.Tree)
-			if err != nil || !slices.Equal(got.LogProbs, want[i]) {
+			if err != nil || !s.same(got.LogProbs, want[i]) {
 				t.Errorf("tree %d, called from several goroutines: other bits (%v)", i, err)
 			}
 		})
