@@ -91,9 +91,9 @@ type client struct {
 	temperature float64 // asked for
 }
 
-// probeTries is how often a call of the probe is tried: what is asked for may
-// not be there.
-const probeTries = 3
+// probeRetries is how often a call of the probe is tried again: what is asked
+// for may not be there.
+const probeRetries = 2
 
 func newClient(o Options) *client {
 	c := &client{o: o, root: strings.TrimRight(o.URL, "/"), limit: newLimiter(o.Concurrency), temperature: 1}
@@ -246,6 +246,7 @@ func transient(err error) (again, busy bool, after time.Duration) {
 func (c *client) call(ctx context.Context, address string, make func() (body, out any, check func() error)) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.Multiplier, wait.MaxInterval = 250*time.Millisecond, 2, 15*time.Second
+	failures, refusals := 0, 0
 	attempt := func() (struct{}, error) {
 		if err := c.refuse(nil); err != nil {
 			return struct{}{}, backoff.Permanent(err)
@@ -273,11 +274,17 @@ func (c *client) call(ctx context.Context, address string, make func() (body, ou
 		if err == nil || !again || ctx.Err() != nil {
 			return struct{}{}, permanent(err)
 		}
-		if !busy {
+		if busy {
+			refusals++
+		} else {
+			failures++
 			c.failed.Add(1)
 			if err := c.refuse(err); err != nil {
 				return struct{}{}, backoff.Permanent(err)
 			}
+		}
+		if failures > c.retries() || refusals > busyTries*c.retries() {
+			return struct{}{}, backoff.Permanent(err)
 		}
 		c.retried.Add(1)
 		c.logf("%v; trying again", err)
@@ -287,16 +294,10 @@ func (c *client) call(ctx context.Context, address string, make func() (body, ou
 				return struct{}{}, backoff.Permanent(err)
 			}
 		}
-		if after > 0 {
-			return struct{}{}, errors.Join(err, &backoff.RetryAfterError{Duration: after})
-		}
 		return struct{}{}, err
 	}
-	tries := uint(c.o.Retries) + 1
-	if c.probing {
-		tries = min(tries, probeTries)
-	}
-	_, err := backoff.Retry(ctx, attempt, backoff.WithBackOff(wait), backoff.WithMaxTries(tries), backoff.WithMaxElapsedTime(0))
+	// How long the server asks to be left alone is the limiter's matter.
+	_, err := backoff.Retry(ctx, attempt, backoff.WithBackOff(wait), backoff.WithMaxElapsedTime(0))
 	var status waitError
 	if errors.As(err, &status) {
 		return status.StatusError
@@ -305,6 +306,18 @@ func (c *client) call(ctx context.Context, address string, make func() (body, ou
 		return context.Cause(ctx)
 	}
 	return err
+}
+
+// busyTries is how many times more often a call is tried that the server puts
+// off than one that fails.
+const busyTries = 3
+
+// retries is how often a failed call is tried again.
+func (c *client) retries() int {
+	if c.probing {
+		return min(c.o.Retries, probeRetries)
+	}
+	return c.o.Retries
 }
 
 func permanent(err error) error {
@@ -317,7 +330,7 @@ func permanent(err error) error {
 // refuse returns an error once too many calls have failed.
 func (c *client) refuse(last error) error {
 	calls, failed := c.calls.Load(), c.failed.Load()
-	if calls >= MinCalls && float64(failed) > c.o.MaxFailures*float64(calls) {
+	if !c.probing && calls >= MinCalls && float64(failed) > c.o.MaxFailures*float64(calls) {
 		if last == nil {
 			last = errors.New("see above")
 		}

@@ -203,7 +203,7 @@ func (b *completions) read(jobs []*job, req *completionRequest, out *completionA
 		if u.prompt != ids {
 			return nil, u, fmt.Errorf("the server counts %d tokens of prompt, %d were sent", u.prompt, ids)
 		}
-		if d := out.Usage.Details; d != nil && d.Cached != nil {
+		if d := out.Usage.Details; d != nil && d.Cached != nil && len(jobs) == 1 { // of several, it is the last one's
 			u.cached = *d.Cached
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -23,10 +24,11 @@ type Engine struct {
 
 	computed atomic.Int64
 	metrics  counters
+	meter    *meter // nil where the server has no counters
 
-	mu     sync.Mutex // guards what follows
-	prefix []int32    // that the server's cache holds, so far as this engine knows
-	closed bool
+	mu       sync.Mutex // guards what follows
+	prefixes [][]int32  // that the server's cache holds, so far as this engine knows, the newest last
+	closed   bool
 }
 
 func (e *Engine) open() error {
@@ -89,6 +91,10 @@ func (e *Engine) Score(ctx context.Context, tree *trie.Tree) (engine.Scores, err
 		return engine.Scores{}, err
 	}
 	s.Computed = work.computed
+	if n, ok := e.since(ctx); ok {
+		s.Computed = n
+	}
+	e.computed.Add(int64(s.Computed))
 	return s, nil
 }
 
@@ -149,16 +155,18 @@ func (e *Engine) batches(jobs []*job) [][]*job {
 func (e *Engine) warm(prefix []int32) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return len(e.prefix) == len(prefix) && equal(e.prefix, prefix)
+	return slices.ContainsFunc(e.prefixes, func(p []int32) bool { return slices.Equal(p, prefix) })
 }
+
+// warmPrefixes is how many prefixes are taken to stay in the server's cache.
+const warmPrefixes = 4
 
 func (e *Engine) keep(prefix []int32) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.prefix = append([]int32(nil), prefix...)
+	e.prefixes = append(e.prefixes, slices.Clone(prefix))
+	e.prefixes = e.prefixes[max(0, len(e.prefixes)-warmPrefixes):]
 }
-
-func equal(a, b []int32) bool { return sameIDs(a, b) == nil }
 
 // work is one tree's scoring.
 type work struct {
@@ -235,7 +243,6 @@ func (w *work) call(ctx context.Context, jobs []*job) error {
 		computed -= cost.cached
 	}
 	w.computed += computed
-	w.e.computed.Add(int64(computed))
 	w.e.metrics.add(len(jobs), cost)
 	return nil
 }
@@ -259,8 +266,9 @@ func (e *Engine) Tokenize(ctx context.Context, texts []string) ([][]int32, error
 	return ids, nil
 }
 
-// Stats implements engine.Counter. Where the server does not tell what it took
-// from its cache, whole prompts count.
+// Stats implements engine.Counter: tokens of finished calls of Score. vLLM's
+// counters tell what it computed, for whomever; where a server does not tell what
+// it took from its cache, whole prompts count.
 func (e *Engine) Stats(context.Context) (engine.Stats, error) {
 	return engine.Stats{Computed: e.computed.Load(), Library: -1}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -20,8 +21,6 @@ import (
 // shows what servers do wrong. Its interface is that of a plain completions
 // server, or vLLM's.
 type fake struct {
-	model enginetest.Bigram
-
 	vllm     bool
 	key      string // needed in every request
 	most     int    // tokens of prompt and answer together; 0: 4096
@@ -43,6 +42,19 @@ type fake struct {
 
 	calls atomic.Int64
 }
+
+// table holds the bigram's log-probabilities, by token and next token.
+var table = sync.OnceValue(func() [][]float64 {
+	model, t := enginetest.Bigram{}, make([][]float64, enginetest.BigramEOS+1)
+	for prev := range t {
+		for next := range t {
+			t[prev] = append(t[prev], model.LogProb(int32(prev), int32(next)))
+		}
+	}
+	return t
+})
+
+func logProb(prev, next int32) float64 { return table()[prev][next] }
 
 func (f *fake) limit() int {
 	if f.most == 0 {
@@ -273,11 +285,11 @@ func (f *fake) told(req *fakeRequest, prev, next int32, more float64) any {
 }
 
 func (f *fake) number(req *fakeRequest, prev, next int32) float64 {
-	v := f.model.LogProb(prev, next)
+	v := logProb(prev, next)
 	if f.after && req.Temperature != nil && *req.Temperature > 0 && *req.Temperature != 1 {
 		sum := 0.0
 		for id := range int32(enginetest.BigramEOS + 1) {
-			sum += math.Exp(f.model.LogProb(prev, id) / *req.Temperature)
+			sum += math.Exp(logProb(prev, id) / *req.Temperature)
 		}
 		v = v / *req.Temperature - math.Log(sum)
 	}
@@ -294,7 +306,7 @@ func (f *fake) likely(prev int32, n int) []int32 {
 		ids[i] = int32(i)
 	}
 	slices.SortStableFunc(ids, func(a, b int32) int {
-		x, y := f.model.LogProb(prev, a), f.model.LogProb(prev, b)
+		x, y := logProb(prev, a), logProb(prev, b)
 		switch {
 		case x > y:
 			return -1

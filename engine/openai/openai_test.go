@@ -65,9 +65,8 @@ func exact(t *testing.T, e engine.Engine, tree *trie.Tree) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	model := enginetest.Bigram{}
 	for i, w := range tree.Wants {
-		if want := model.LogProb(tree.Token[w.Node], w.Token); math.Abs(got.LogProbs[i]-want) > 1e-9 {
+		if want := logProb(tree.Token[w.Node], w.Token); math.Abs(got.LogProbs[i]-want) > 1e-9 {
 			t.Errorf("want %d: %g, the model's is %g", i, got.LogProbs[i], want)
 		}
 	}
@@ -229,6 +228,30 @@ func TestFaults(t *testing.T) {
 				t.Errorf("no fault in %d calls", calls)
 			}
 		})
+	}
+}
+
+// A server that asks for patience gets it.
+func TestRefusedForSeconds(t *testing.T) {
+	t.Parallel()
+	f := fake{vllm: true, zero: true}
+	proxy := faultproxy.New(f.start(t), 1, nil)
+	s := httptest.NewServer(proxy)
+	defer s.Close()
+	e, err := Start(t.Context(), Options{URL: s.URL, Architecture: "bigram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	const pause = 10 * time.Second
+	proxy.RefuseFor(pause)
+	started := time.Now()
+	exact(t, e, tree(t))
+	if took := time.Since(started); took < pause {
+		t.Errorf("it took %v", took)
+	}
+	if counts, _ := proxy.Counts(); counts[faultproxy.Busy] > 60 {
+		t.Errorf("the server was asked %d times meanwhile", counts[faultproxy.Busy])
 	}
 }
 

@@ -109,6 +109,7 @@ func (p *probe) llama(ctx context.Context, owner string) (bool, error) {
 	}
 	p.b = &llamaServer{c: p.c, slots: props.Slots, vocab: p.d.Vocab}
 	p.claimed, p.d.Version = props.Settings.Context, props.Build
+	p.d.Parallel = 1 // two trees would drive each other out of a slot's cache
 	p.block = 1
 	return true, nil
 }
@@ -188,6 +189,9 @@ func (p *probe) vllm(ctx context.Context, owner string) (bool, error) {
 		return false, err
 	} else if ok {
 		p.cacheConfig(metrics)
+		if _, ok := computedTokens(metrics); ok {
+			p.meter = &meter{}
+		}
 	}
 	if p.o.Block > 0 {
 		p.block = p.o.Block

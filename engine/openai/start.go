@@ -38,7 +38,7 @@ func start(ctx context.Context, o Options) (*Engine, error) {
 	}
 	p := &probe{c: newClient(o), o: o}
 	p.c.probing = true
-	p.d = engine.Description{Architecture: o.Architecture, DType: o.DType, Quantization: o.Quantization, Parallel: 1, BOS: -1, EOS: -1, Vocab: o.Vocab}
+	p.d = engine.Description{Architecture: o.Architecture, DType: o.DType, Quantization: o.Quantization, Parallel: 2, BOS: -1, EOS: -1, Vocab: o.Vocab}
 	if err := p.find(ctx); err != nil {
 		return nil, fmt.Errorf("probe %s: %w", redactURL(o.URL), err)
 	}
@@ -49,7 +49,10 @@ func start(ctx context.Context, o Options) (*Engine, error) {
 		return nil, fmt.Errorf("probe %s: %w", redactURL(o.URL), p.refusal(err))
 	}
 	p.c.probing = false
-	e := &Engine{c: p.c, b: p.b, text: p.text, d: p.d, strategy: p.strategy, block: p.block}
+	p.c.calls.Store(0)
+	p.c.failed.Store(0)
+	e := &Engine{c: p.c, b: p.b, text: p.text, d: p.d, strategy: p.strategy, block: p.block, meter: p.meter}
+	e.since(ctx) // what was computed before does not count
 	return e, nil
 }
 
@@ -67,6 +70,7 @@ type probe struct {
 	offers   []string // strategies that work
 	strategy string
 	block    int
+	meter    *meter
 }
 
 func (p *probe) note(format string, args ...any) {

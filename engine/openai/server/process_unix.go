@@ -17,8 +17,7 @@ import (
 // holds the other end is gone, however it went; then it kills the group. It is
 // in no group of the server's or of ours, so that neither's signals reach it.
 const watchdog = `read line; kill -TERM -"$1" 2>/dev/null || exit 0
-n=0
-while [ $n -lt 50 ] && kill -0 -"$1" 2>/dev/null; do sleep 0.1; n=$((n+1)); done
+for n in 1 2 3 4 5; do kill -0 -"$1" 2>/dev/null || exit 0; sleep 1; done
 kill -KILL -"$1" 2>/dev/null`
 
 // spawn starts a child in a process group of its own, so that Ctrl-C reaches

@@ -134,7 +134,7 @@ func TestStartAndClose(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	gone(t, pid, time.Second)
+	gone(t, pid, 10*time.Second)
 	data, err := os.ReadFile(o.Log)
 	if err != nil || !strings.Contains(string(data), "hello") || !strings.Contains(string(data), "--further argument") {
 		t.Errorf("its log is %q, %v", data, err)
@@ -172,7 +172,7 @@ func TestRestart(t *testing.T) {
 		}
 		<-s.p.ended
 		err := s.Ensure(t.Context())
-		gone(t, pid, time.Second)
+		gone(t, pid, 10*time.Second)
 		if i == mostStarts {
 			var exit *ExitError
 			if !errors.As(err, &exit) {
@@ -234,7 +234,7 @@ func TestParentKilled(t *testing.T) {
 	parent.Process.Kill()
 	io.Copy(io.Discard, out)
 	parent.Wait()
-	gone(t, pid, 20*time.Second)
+	gone(t, pid, time.Minute)
 }
 
 func TestCommand(t *testing.T) {
