@@ -106,9 +106,9 @@ type setting struct {
 var settings = []setting{
 	{"accept-license", func(c Config) bool { return len(c.AcceptLicense) > 0 }, []string{kindLlama, kindTorch, kindVLLM, kindSGLang, kindLlamaServer}},
 	{"weights", func(c Config) bool { return c.Weights != "auto" && !c.Exact }, []string{kindLlama}},
-	{"exact", func(c Config) bool { return c.Exact }, []string{kindLlama, kindTorch}},
+	{"exact", func(c Config) bool { return c.Exact }, []string{kindLlama, kindTorch, kindLlamaServer}},
 	{"engine-variant", func(c Config) bool { return c.Variant != "" }, []string{kindLlama}},
-	{"threads", func(c Config) bool { return c.Threads > 0 }, []string{kindLlama, kindTorch, kindExec}},
+	{"threads", func(c Config) bool { return c.Threads > 0 }, []string{kindLlama, kindTorch, kindExec, kindVLLM, kindLlamaServer}},
 	{"gpu-layers", func(c Config) bool { return c.GPULayers != nil }, []string{kindLlama}},
 	{"device", func(c Config) bool { return len(c.Devices) > 0 }, []string{kindLlama, kindTorch}},
 	{"devices", func(c Config) bool { return len(c.WorkerDevices) > 0 }, []string{kindTorch}},
@@ -147,13 +147,16 @@ func (r *Run) find(ctx context.Context) error {
 			r.setup.Model.Name = "the model of " + secret.Redact(r.config.Engine)
 		}
 	} else {
-		m, err := r.resolveModel(ctx)
+		m, err := r.resolveModel(ctx, kind)
 		if err != nil {
 			return err
 		}
 		r.setup.Model = m
 		if kind == "" {
-			kind = kindLlama
+			kind = kindTorch
+			if m.Format == model.GGUF {
+				kind = kindLlama
+			}
 		}
 	}
 	if err := r.config.checkSettings(kind); err != nil {
@@ -165,8 +168,10 @@ func (r *Run) find(ctx context.Context) error {
 		r.backend = llama{r}
 	case kindExec:
 		r.backend = &execBackend{Run: r}
+	case kindTorch:
+		r.backend = torchBackend{r}
 	default:
-		return usage("the engine %s is not there yet", kind)
+		r.backend = &serverBackend{Run: r}
 	}
 	return nil
 }

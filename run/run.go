@@ -210,6 +210,9 @@ func (r *Run) openRecord(dir string, id record.Identity, prov record.Provenance,
 			return nil, nil, &hinted{err, "go on with --resume, or choose another folder with -o"}
 		}
 		w, finished, err = record.Resume(dir, id)
+		if err == nil && !id.Model.Known() {
+			r.env.reporter().Note("the engine does not say which weights it has: what is finished is taken to be of the same ones")
+		}
 	} else if err == nil && o.Resume {
 		r.env.reporter().Note(fmt.Sprintf("no interrupted run of these settings is in %s; a new one starts", dir))
 	}

@@ -100,6 +100,9 @@ func (r *Run) readEngine(ctx context.Context) error {
 	if n := r.setup.Model.Context; n > 0 {
 		window = min(window, n)
 	}
+	if n := d.ContextTrain; n > 0 && r.setup.Engine != kindLlama {
+		window = min(window, n) // what the engine serves, where that is less
+	}
 	if window < minWindow {
 		return fmt.Errorf("%s was trained for a context of %d tokens, too small for any request; use another model", r.setup.Model.Label(), window)
 	}
@@ -117,14 +120,34 @@ func (r *Run) readEngine(ctx context.Context) error {
 	return nil
 }
 
-func (r *Run) resolveModel(ctx context.Context) (model.Model, error) {
+// resolveModel finds the model that the settings name, in a form that a kind of
+// engine can load, "" in any, and puts the adapter on top.
+func (r *Run) resolveModel(ctx context.Context, kind string) (model.Model, error) {
+	c, o := r.config, model.Options{TrustRemoteCode: r.config.TrustRemoteCode}
+	switch kind {
+	case kindLlama, kindLlamaServer:
+		o.Format = model.GGUF
+	case kindTorch, kindVLLM, kindSGLang:
+		o.Format = model.Safetensors
+	}
+	m, err := r.resolve(ctx, c.Model, o)
+	if err != nil || c.Adapter == "" {
+		return m, err
+	}
+	o.Hub = r.env.hub()
+	a, err := model.ResolveAdapter(ctx, r.env.Store, c.Adapter, o)
+	if err != nil {
+		return m, fmt.Errorf("find the adapter: %w", err)
+	}
+	return m.WithAdapter(a), nil
+}
+
+// resolve finds a model by its name.
+func (r *Run) resolve(ctx context.Context, name string, o model.Options) (model.Model, error) {
 	var m model.Model
+	o.AcceptLicense, o.Notice, o.Hub = r.config.AcceptLicense, r.env.reporter().Note, r.env.hub()
 	_, err := r.env.fetch(ctx, "model", func(ctx context.Context) (_ string, err error) {
-		m, err = model.Resolve(ctx, r.env.Store, r.config.Model, model.Options{
-			AcceptLicense: r.config.AcceptLicense,
-			Notice:        r.env.reporter().Note,
-			Hub:           r.env.hub(),
-		})
+		m, err = model.Resolve(ctx, r.env.Store, name, o)
 		return "", err
 	})
 	return m, err

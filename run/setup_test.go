@@ -41,7 +41,7 @@ func TestPrepareRefreshes(t *testing.T) {
 	env := testEnv(t)
 	c := Config{Model: "hf:org/name:x.gguf", Tasks: []string{"openbookqa"}}
 	r := &Run{config: c, env: env}
-	if _, err := r.resolveModel(t.Context()); err != nil || asked > 0 {
+	if _, err := r.resolveModel(t.Context(), ""); err != nil || asked > 0 {
 		t.Errorf("a run: error %v, %d requests to the hub; want none of either", err, asked)
 	}
 	if _, err := Prepare(t.Context(), c, env); err == nil || asked == 0 {
