@@ -298,11 +298,14 @@ func (c *client) call(ctx context.Context, address string, make func() (body, ou
 	}
 	// How long the server asks to be left alone is the limiter's matter.
 	_, err := backoff.Retry(ctx, attempt, backoff.WithBackOff(wait), backoff.WithMaxElapsedTime(0))
+	var many *FailuresError
 	var status waitError
-	if errors.As(err, &status) {
+	switch {
+	case errors.As(err, &many):
+		return many
+	case errors.As(err, &status):
 		return status.StatusError
-	}
-	if ctx.Err() != nil {
+	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
 	return err

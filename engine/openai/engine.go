@@ -17,10 +17,12 @@ import (
 type Engine struct {
 	c        *client
 	b        backend
+	model    string // as the server names it
 	text     textTokenizer
 	d        engine.Description
 	strategy string // Auto where both Echo and Step serve
 	block    int    // tokens of a block of the server's cache
+	echoMost int    // tokens before the predicted one that Echo can have; Step may have more
 
 	computed atomic.Int64
 	metrics  counters
@@ -42,6 +44,9 @@ func (e *Engine) open() error {
 
 // Describe implements engine.Describer.
 func (e *Engine) Describe(context.Context) (engine.Description, error) { return e.d, e.open() }
+
+// Served returns the name by which the server knows the model.
+func (e *Engine) Served() string { return e.model }
 
 // Close implements io.Closer. It stops the server if that is a child.
 func (e *Engine) Close() error {
@@ -133,6 +138,9 @@ func (e *Engine) jobs(t *trie.Tree) []*job {
 		return nativeJobs(t, e.b.most())
 	}
 	step, echo := stepJobs(t, e.b.most()), echoJobs(t)
+	if _, deepest := t.Depths(); deepest > e.echoMost {
+		return step
+	}
 	if echoCost(echo) < stepCost(t, step, e.block) {
 		return echo
 	}

@@ -178,6 +178,7 @@ func TestLength(t *testing.T) {
 		"as claimed":     {&fake{vllm: true, zero: true, most: 2048}, 2047},
 		"one less":       {&fake{vllm: true, zero: true, most: 2048, serves: 2047}, 2046},
 		"two less":       {&fake{vllm: true, zero: true, most: 300, serves: 298}, 297},
+		"just enough":    {&fake{vllm: true, zero: true, most: 2050}, 2049},
 		"more than ever": {&fake{vllm: true, zero: true, most: 4096}, 4093},
 		"not claimed":    {&fake{zero: true, most: 2048}, 2047},
 	} {
@@ -261,11 +262,14 @@ func TestGivesUp(t *testing.T) {
 	proxy := faultproxy.New(f.start(t), 1, nil)
 	s := httptest.NewServer(proxy)
 	defer s.Close()
-	e, err := Start(t.Context(), Options{URL: s.URL, Architecture: "bigram", Retries: 1000, MaxFailures: 0.2})
+	e, err := Start(t.Context(), Options{URL: s.URL, Architecture: "bigram", MaxFailures: 0.05})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
+	for range MinCalls {
+		exact(t, e, tree(t))
+	}
 	proxy.Shares = map[faultproxy.Fault]float64{faultproxy.Broken: 1}
 	started := time.Now()
 	_, err = e.Score(t.Context(), tree(t))
@@ -323,7 +327,7 @@ func TestCost(t *testing.T) {
 		}
 		labels, texts = append(labels, l), append(texts, c)
 	}
-	e := &Engine{b: &completions{vllm: true}, strategy: Auto, block: 16}
+	e := &Engine{b: &completions{vllm: true}, strategy: Auto, block: 16, echoMost: 4096}
 	for _, tc := range []struct {
 		name   string
 		groups [][]trie.Sequence

@@ -51,7 +51,7 @@ func start(ctx context.Context, o Options) (*Engine, error) {
 	p.c.probing = false
 	p.c.calls.Store(0)
 	p.c.failed.Store(0)
-	e := &Engine{c: p.c, b: p.b, text: p.text, d: p.d, strategy: p.strategy, block: p.block, meter: p.meter}
+	e := &Engine{c: p.c, b: p.b, model: p.model, text: p.text, d: p.d, strategy: p.strategy, block: p.block, meter: p.meter, echoMost: p.echoMost}
 	e.since(ctx) // what was computed before does not count
 	return e, nil
 }
@@ -71,6 +71,7 @@ type probe struct {
 	strategy string
 	block    int
 	meter    *meter
+	echoMost int // tokens before the predicted one that echo can have
 }
 
 func (p *probe) note(format string, args ...any) {
@@ -310,9 +311,23 @@ func (p *probe) raw(ctx context.Context) error {
 // more than the standard's window.
 const longest = 2049
 
-// length finds the longest request that is served: the claimed length, or a
-// little less.
-func (p *probe) length(ctx context.Context) error {
+// length finds the longest request that each strategy in use can make: the
+// claimed length, or a little less.
+func (p *probe) length(ctx context.Context) (err error) {
+	if p.d.ContextTrain, err = p.longest(ctx, p.first()); err != nil {
+		return err
+	}
+	p.echoMost = p.d.ContextTrain
+	if p.strategy == Auto {
+		if p.echoMost, err = p.longest(ctx, Echo); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// longest returns how many tokens before a predicted one the strategy can have.
+func (p *probe) longest(ctx context.Context, strategy string) (int, error) {
 	tried := p.claimed
 	if tried == 0 || tried > longest {
 		tried = longest
@@ -327,35 +342,26 @@ func (p *probe) length(ctx context.Context) error {
 		if n < 16 {
 			break
 		}
-		_, err := p.one(ctx, p.first(), n)
+		_, err := p.one(ctx, strategy, n)
 		if err == nil {
-			p.d.ContextTrain = n
-			if p.claimed > longest {
-				p.d.ContextTrain = p.claimed - 3
-			}
-			p.noteLength(n)
-			return nil
+			p.noteLength(strategy, n)
+			return max(n, p.claimed-3), nil
 		}
-		if !absent(err) && !isAnswerError(err) {
-			var status *StatusError
-			if !errors.As(err, &status) {
-				return err
-			}
+		var status *StatusError
+		if !isAnswerError(err) && !errors.As(err, &status) {
+			return 0, err
 		}
 		last = err
 	}
-	return fmt.Errorf("find the longest request that is served: %w", last)
+	return 0, fmt.Errorf("find the longest request that is served: %w", last)
 }
 
-func (p *probe) noteLength(n int) {
-	switch {
-	case p.claimed > longest:
-		p.note("The server says that it takes %d tokens; %d before the predicted one were tried.", p.claimed, n)
-	case p.claimed > 0:
-		p.note("The server says that it takes %d tokens; it serves %d before the predicted one.", p.claimed, n)
-	default:
-		p.note("The server does not say how many tokens it takes; %d before the predicted one are served.", n)
+func (p *probe) noteLength(strategy string, n int) {
+	said := "The server does not say how many tokens it takes"
+	if p.claimed > 0 {
+		said = fmt.Sprintf("The server says that it takes %d tokens", p.claimed)
 	}
+	p.note("%s; %d before the predicted one were served (%s).", said, n, strategy)
 }
 
 // order asks two prompts in one call and each alone: the answers must be those of
@@ -406,7 +412,7 @@ func (p *probe) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e := &Engine{c: p.c, b: p.b, d: p.d, block: p.block}
+	e := &Engine{c: p.c, b: p.b, d: p.d, block: p.block, echoMost: p.echoMost}
 	var results [][]float64
 	for _, s := range strategies[:2] {
 		e.strategy = s

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -115,6 +116,30 @@ func llamaServer(o Options, port int) (argv, env []string, err error) {
 	argv = append(argv, o.Args...)
 	// The server reads flags from such variables too.
 	return argv, []string{"LLAMA_OFFLINE=1", "GGML_NO_BACKTRACE=1", "OPENBLAS_NUM_THREADS=1"}, nil
+}
+
+// trained returns how many positions the model in a Hugging Face folder has, 0
+// where it does not say. A server that is asked for one more may have none.
+func trained(folder string) int {
+	data, err := os.ReadFile(filepath.Join(folder, "config.json"))
+	if err != nil {
+		return 0
+	}
+	var c, text map[string]any
+	if json.Unmarshal(data, &c) != nil {
+		return 0
+	}
+	if raw, ok := c["text_config"].(map[string]any); ok {
+		text = raw
+	}
+	for _, name := range []string{"max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "seq_length", "n_ctx"} {
+		for _, from := range []map[string]any{c, text} {
+			if n, ok := from[name].(float64); ok && n > 0 {
+				return int(n)
+			}
+		}
+	}
+	return 0
 }
 
 // interpreter returns the Python to start package name with, or "" where the

@@ -33,8 +33,8 @@ type Options struct {
 	// "float16"; llama-server computes in the file's own and takes "auto" alone.
 	DType string
 	// Context is how many tokens a request may have; 0: 2050, which serves the
-	// standard's window of 2048 and the token predicted after it, or less where
-	// the model was trained for less.
+	// standard's window of 2048 and the token predicted after it, or one more
+	// than what a Hugging Face folder says that the model was trained for.
 	Context int
 	// Exact asks for the arithmetic with the least rounding: 32 bits for
 	// llama-server's cache, no fused attention.

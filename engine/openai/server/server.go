@@ -60,9 +60,6 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if o.DType == "" {
 		o.DType = "auto"
 	}
-	if o.Context == 0 {
-		o.Context = window
-	}
 	if o.Ready == 0 {
 		o.Ready = 20 * time.Minute
 	}
@@ -74,6 +71,12 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		o.Model = model
 		if _, err := os.Stat(model); err != nil {
 			return nil, fmt.Errorf("start %s: find the model: %w", o.Kind, err)
+		}
+	}
+	if o.Context == 0 {
+		o.Context = window
+		if n := trained(o.Model); n > 0 {
+			o.Context = min(o.Context, n+1)
 		}
 	}
 	port, err := freePort()

@@ -256,6 +256,13 @@ func TestCommand(t *testing.T) {
 	if line := strings.Join(argv, " "); err != nil || !strings.Contains(line, "--host 127.0.0.1 --port 17") || !strings.Contains(line, "--cache-type-k f32") || !strings.HasSuffix(line, " -x") {
 		t.Errorf("%s, %v", line, err)
 	}
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "config.json"), []byte(`{"text_config":{"max_position_embeddings":1024}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if n := trained(folder); n != 1024 {
+		t.Errorf("the folder's model has %d positions, want 1024", n)
+	}
 	t.Setenv("LLAMA_ARG_HOST", "0.0.0.0")
 	if env := environ(nil, nil); slices.Contains(env, "LLAMA_ARG_HOST=0.0.0.0") {
 		t.Error("a variable makes the server listen elsewhere")
