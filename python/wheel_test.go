@@ -11,6 +11,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -133,15 +134,22 @@ func TestWheel(t *testing.T) {
 
 	t.Run("content", func(t *testing.T) { checkContent(t, wheel) })
 	t.Run("reproducible", func(t *testing.T) {
-		first, err := os.ReadFile(wheel)
+		again := build(t, packages)
+		first, second := members(t, wheel), members(t, again)
+		for name, data := range first {
+			if !bytes.Equal(second[name], data) {
+				t.Errorf("two builds of the same sources differ in %s", name)
+			}
+		}
+		a, err := os.ReadFile(wheel)
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := os.ReadFile(build(t, packages))
+		b, err := os.ReadFile(again)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(first, second) {
+		if !bytes.Equal(a, b) {
 			t.Error("two builds of the same sources differ")
 		}
 	})
@@ -164,16 +172,10 @@ func checkContent(t *testing.T, wheel string) {
 	if !regexp.MustCompile(name).MatchString(filepath.Base(wheel)) {
 		t.Errorf("the wheel is named %s, which does not match %s", filepath.Base(wheel), name)
 	}
-	archive, err := zip.OpenReader(wheel)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer archive.Close()
-	have := map[string]*zip.File{}
-	for _, f := range archive.File {
-		have[f.Name] = f
-		if strings.Contains(f.Name, "test") || strings.HasSuffix(f.Name, ".pyc") {
-			t.Errorf("the wheel holds %s", f.Name)
+	have := members(t, wheel)
+	for name := range have {
+		if strings.Contains(name, "test") || strings.HasSuffix(name, ".pyc") {
+			t.Errorf("the wheel holds %s", name)
 		}
 	}
 	for _, want := range []string{"olmes/__init__.py", "olmes/_torch/engine.py", "olmes/relay.py", "olmes-" + run.Version + ".data/scripts/olmes", "olmes-" + run.Version + ".dist-info/licenses/LICENSE"} {
@@ -188,18 +190,33 @@ func checkContent(t *testing.T, wheel string) {
 		return
 	}
 	// The name promises a glibc of 2.17 and up: no symbol may ask for a newer one.
-	program, err := have["olmes-"+run.Version+".data/scripts/olmes"].Open()
+	program := have["olmes-"+run.Version+".data/scripts/olmes"]
+	if found := regexp.MustCompile(`GLIBC_2\.\d+\x00`).Find(program); found != nil {
+		t.Errorf("the program asks for %q", found)
+	}
+}
+
+// members returns the files of a wheel.
+func members(t *testing.T, wheel string) map[string][]byte {
+	t.Helper()
+	archive, err := zip.OpenReader(wheel)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer program.Close()
-	var text bytes.Buffer
-	if _, err := text.ReadFrom(program); err != nil {
-		t.Fatal(err)
+	defer archive.Close()
+	out := map[string][]byte{}
+	for _, f := range archive.File {
+		r, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[f.Name], err = io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
 	}
-	if found := regexp.MustCompile(`GLIBC_2\.\d+\x00`).Find(text.Bytes()); found != nil {
-		t.Errorf("the program asks for %q", found)
-	}
+	return out
 }
 
 // install installs the wheel into a new environment of the interpreter base,

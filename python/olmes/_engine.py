@@ -68,14 +68,29 @@ class Engine:
                 with contextlib.suppress(OSError):
                     sink.close()
 
+    @property
+    def plan(self) -> tuple[int, int]:
+        """Tokens of a forward, and new tokens of a chunk, for a model of this size here:
+        the numbers of engine/torch."""
+        parameters = sum(p.numel() for p in self._model.parameters())
+        chunk = next((n for most, n in ((3e8, 4096), (7e8, 2048), (2e9, 1024)) if parameters <= most), 512)
+        return (512, chunk) if self._device().type == "cpu" else (2048, 16 * chunk)
+
+    def _device(self) -> torch.device:
+        return self._model.get_input_embeddings().weight.device
+
     def _load(self, args: dict) -> Engine:
         """Makes the engine, with the plan's numbers. A program that connects again gets
         the same one."""
         plan = args.get("plan") or {}
         if self._engine is None or plan != self._loaded:
             quiet = contextlib.redirect_stderr(io.StringIO()) if self._quiet else contextlib.nullcontext()
+            batch = int(plan.get("batch") or self.plan[0])
+            # What the logits of the tokens wanted may take, in 32 bits.
+            memory = (256 << 20) if self._device().type == "cpu" else (4 << 30)
+            rows = int(plan.get("rows") or 0) or max(64, memory // (4 * max(1, len(self._tokenizer))) // 16 * 16)
             with self._noting(), quiet:
-                self._engine = TorchEngine(self._model, self._tokenizer, int(plan.get("batch") or 512), int(plan.get("rows") or 0))
+                self._engine = TorchEngine(self._model, self._tokenizer, batch, min(rows, batch))
                 self._digest = self._digest or weights_digest(self._model)
             self._loaded = plan
         return self
@@ -215,7 +230,7 @@ def _arithmetic(model: torch.nn.Module):
     tf32 = matmul.allow_tf32, cudnn.allow_tf32
     precision = torch.get_float32_matmul_precision()
     deterministic = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    kind = next(model.parameters()).device.type
+    kind = model.get_input_embeddings().weight.device.type
     try:
         torch.set_float32_matmul_precision("highest")
         matmul.allow_tf32 = cudnn.allow_tf32 = False

@@ -73,7 +73,7 @@ def evaluate(
     :param runs: folder that holds runs; finished ones of the same weights are reused.
     :param output: folder of this record instead of ``runs``/ID.
     :param resume: go on with an interrupted run of the same weights and settings.
-    :param batch: tokens computed at once.
+    :param batch: tokens of one forward at most; by default 512, on a GPU 2048. Out of memory halves it.
     :param cache: the program's folder for downloads.
     :param progress: show the program's progress on standard error, or a stream given.
     :param args: further flags of ``olmes run``.
@@ -89,7 +89,7 @@ def evaluate(
     for flag, value in (
         ("tasks", tasks if isinstance(tasks, str) else ",".join(tasks)), ("formulation", formulation), ("limit", limit),
         ("limit-per-subject", limit_per_subject), ("split", split), ("normalizations", normalizations), ("bos", bos),
-        ("output", output), ("batch", batch),
+        ("output", output),
     ):
         if value is not None:
             command.append(f"--{flag}={os.fspath(value) if isinstance(value, os.PathLike) else value}")
@@ -98,7 +98,7 @@ def evaluate(
     if not progress:
         command.append("--quiet")
     with Engine(model, tokenizer, name=name, quiet=progress is False) as engine:
-        command.append(f"--model={engine.name}")
+        command += [f"--model={engine.name}", f"--batch={batch or engine.plan[0]}", f"--chunk-tokens={engine.plan[1]}"]
         stream = None if progress is False else sys.stderr if progress is True else progress
         program = _Program([*command, *args], stream)
         code = program.serve(engine)

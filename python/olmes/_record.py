@@ -110,7 +110,7 @@ def _pandas(what: str):
         import pandas
         import pyarrow  # noqa: F401  (pandas reads Parquet with it)
     except ImportError as error:
-        raise ImportError(f"olmes.{what} needs pandas and pyarrow, and {error.name} is not installed: pip install pandas pyarrow") from error
+        raise ImportError(f"olmes.{what} needs pandas and pyarrow ({error}): pip install pandas pyarrow") from error
     return pandas
 
 
