@@ -1,4 +1,4 @@
-"""Measures olmes beside lm-eval with transformers, lm-eval with vLLM, and llama.cpp alone.
+"""Measures olmes, with both of its own engines, beside lm-eval with transformers, lm-eval with vLLM, and llama.cpp alone.
 
 All score the requests that `olmes requests` prints, with the same weights and
 threads. What is measured starts with a loaded model and ends with the last
@@ -24,7 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 MODEL = "smollm2-135m-instruct"
 TASKS = "arc_easy,hellaswag,winogrande,boolq,mmlu_anatomy,mmlu_econometrics,mmlu_world_religions"
-PEERS = "transformers:f32,transformers:bf16,llamacpp:f32,llamacpp:bf16,vllm:bf16"
+PEERS = "torch:f32,torch:bf16,transformers:f32,transformers:bf16,llamacpp:f32,llamacpp:bf16,vllm:bf16"
 SCRIPTS = {"transformers": "lmeval.py", "vllm": "lmeval.py", "llamacpp": "llamacpp.py"}
 
 
@@ -83,8 +83,8 @@ class Bench:
         self.lines = [f"{t}.{f}" for t in args.tasks.split(",") for f in ("cf", "mcf")]
         self.peers = [tuple(p.split(":")) for p in args.peers.split(",") if p]
         for name, dtype in self.peers:
-            if name not in SCRIPTS or dtype not in ("f32", "bf16"):
-                raise SystemExit(f"--peers: {name}:{dtype} is none of {', '.join(SCRIPTS)} with f32 or bf16")
+            if name not in [*SCRIPTS, "torch"] or dtype not in ("f32", "bf16"):
+                raise SystemExit(f"--peers: {name}:{dtype} is none of torch, {', '.join(SCRIPTS)} with f32 or bf16")
         self.dtypes = list(dict.fromkeys(d for _, d in self.peers)) or ["f32", "bf16"]
         # The same threads for all; every library has its own way to be told.
         n = str(args.threads)
@@ -123,7 +123,8 @@ class Bench:
 
     def install(self):
         self.environments = {}
-        for name in dict.fromkeys(name for name, _ in self.peers):
+        # olmes's engine on transformers computes in lm-eval's environment.
+        for name in dict.fromkeys("transformers" if name == "torch" else name for name, _ in self.peers):
             try:
                 self.environments[name] = environment.make(self.args.dir, name, environment.MAKERS[name])
             except environment.Unavailable as reason:
@@ -153,25 +154,32 @@ class Bench:
             os.rename(path + ".part", path)
         return folder
 
-    def run_olmes(self):
+    def run_olmes(self, name, dtypes, *model):
         """Every line in a run of its own, so that each has its own time."""
-        for dtype in self.dtypes:
-            for line in self.left("olmes", dtype):
-                runs = [self.one_run(line, dtype) for _ in range(self.args.repeats)]
+        for dtype in dtypes:
+            for line in self.left(name, dtype):
+                runs = [self.one_run(name, line, dtype, *model) for _ in range(self.args.repeats)]
                 runs.sort(key=lambda m: m["seconds"])
                 m = runs[len(runs) // 2]
                 m["repeats_seconds"] = [r["seconds"] for r in runs]
                 with open(self.results, "a", encoding="utf-8") as f:
                     f.write(json.dumps(m) + "\n")
-                print(f"olmes {dtype} {line}: {m['instances']} instances in {m['seconds']:.1f} s", flush=True)
+                print(f"{name} {dtype} {line}: {m['instances']} instances in {m['seconds']:.1f} s", flush=True)
 
-    def one_run(self, line, dtype):
+    def one_run(self, name, line, dtype, folder_of_model=None):
         task, formulation = line.rsplit(".", 1)
         with tempfile.TemporaryDirectory() as folder:
             record = os.path.join(folder, "record")
-            command = [self.olmes, "run", "-m", MODEL, "-t", f"{task}:{formulation}", "--limit", str(self.args.instances)]
-            command += ["--weights", dtype, "--threads", str(self.args.threads), "--no-reuse", "-o", record]
-            command += ["--runs", folder, "--engine-variant", "native"]
+            command = [self.olmes, "run", "-t", f"{task}:{formulation}", "--limit", str(self.args.instances)]
+            command += ["--threads", str(self.args.threads), "--no-reuse"]
+            if name == "torch":
+                command += ["--engine", "torch", "--dtype", {"f32": "float32", "bf16": "bfloat16"}[dtype]]
+            else:
+                command += ["-m", MODEL, "--weights", dtype, "--engine-variant", "native"]
+            shown = ["olmes", *command[1:]]
+            command += ["-o", record, "--runs", folder]
+            if name == "torch":
+                command += ["-m", folder_of_model, "--python", self.environments["transformers"].python]
             load = os.getloadavg()[0]
             at, cpu = {}, {}
             p = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -206,9 +214,9 @@ class Bench:
             "requests": sum(map(len, choices)),
             "load_average": load,
             "finished": provenance["finished"],
-            "peer": "olmes",
-            "versions": {"olmes": e["product"], "llama.cpp": e["engine_version"], "library": e["engine_variant"]},
-            "command": ["olmes", *command[1 : command.index("-o")], *command[command.index("--engine-variant") :]],
+            "peer": name,
+            "versions": {"olmes": e["product"], e["engine"]: f'{e["engine_version"]} {e["engine_variant"]}'},
+            "command": shown,
             "encode_seconds": at["prepare"] - at["load"],
             "seconds": at["score"] - at["prepare"],
             "cpu_seconds": cpu["score"] and cpu["score"] - cpu["prepare"],
@@ -250,9 +258,11 @@ class Bench:
 
     def run_peers(self, requests):
         weights = self.weights()
+        if "transformers" in self.environments:
+            self.run_olmes("torch", [d for n, d in self.peers if n == "torch"], weights["transformers", self.dtypes[0]])
         limit = self.args.peer_instances or self.args.instances
         for name, dtype in self.peers:
-            if name not in self.environments:
+            if name not in self.environments:  # olmes's own engine too
                 continue
             left = self.left(name, dtype)
             if not left:
@@ -281,7 +291,7 @@ def main():
         if args.install_only:
             return 0
         requests = b.requests()
-        b.run_olmes()
+        b.run_olmes("olmes", b.dtypes)
         b.run_peers(requests)
     table = report.markdown(b.measured(), machine(), " ".join(["bench/peers.sh", *sys.argv[1:]]), b.missing)
     path = os.path.join(b.out, "peers.md")

@@ -4,8 +4,8 @@ import math
 import statistics
 import time
 
-PEERS = ["transformers", "vllm", "llama.cpp"]
-NAMES = {"transformers": "lm-eval, transformers", "vllm": "lm-eval, vLLM", "llama.cpp": "llama.cpp, one at a time"}
+PEERS = ["torch", "transformers", "vllm", "llama.cpp"]
+NAMES = {"torch": "olmes, torch", "transformers": "lm-eval, transformers", "vllm": "lm-eval, vLLM", "llama.cpp": "llama.cpp, one at a time"}
 
 
 def scores(logprobs, chars, normalization):
@@ -83,18 +83,18 @@ def speed_table(by, dtype, peers, lines):
     return joined(header, rows)
 
 
-def summary(by, dtype, peers, lines):
-    """All tasks of a formulation together: seconds for one instance of each."""
+def summary(by, dtype, peers, lines, own="olmes"):
+    """All tasks of a formulation together: seconds for one instance of each. own is the engine that peers are compared with."""
     rows = []
     for p in peers:
         for form in ("cf", "mcf"):
-            both = [line for line in lines if line[1] == form and (p, dtype, line) in by]
-            if not both:
+            both = [line for line in lines if line[1] == form and (p, dtype, line) in by and (own, dtype, line) in by]
+            if not both or p == own:
                 continue
-            ratios = [ratio(by["olmes", dtype, line], by[p, dtype, line]) for line in both]
-            olmes = sum(1 / rate(by["olmes", dtype, line]) for line in both)
+            ratios = [ratio(by[own, dtype, line], by[p, dtype, line]) for line in both]
+            olmes = sum(1 / rate(by[own, dtype, line]) for line in both)
             peer = sum(1 / rate(by[p, dtype, line]) for line in both)
-            cpus = [sum(cpu(by[q, dtype, line]) for line in both) for q in (p, "olmes")]
+            cpus = [sum(cpu(by[q, dtype, line]) for line in both) for q in (p, own)]
             rows.append([
                 NAMES[p], dtype + " " + form, str(len(both)),
                 f"{peer / olmes:.1f}x", f"{statistics.median(ratios):.1f}x", f"{min(ratios):.1f}x", f"{max(ratios):.1f}x",
@@ -160,6 +160,12 @@ def markdown(measured, machine, command, missing):
         rows += summary(by, dtype, present, lines)
     header = ["peer", "precision, form", "tasks", "olmes is faster", "median", "least", "most", "in processor time"]
     out += ["", "## Ratio", "", joined(header, rows), ""]
+    rows = []
+    for dtype in dtypes:
+        lines = [k[2] for k in by if k[0] == "torch" and k[1] == dtype]
+        rows += summary(by, dtype, [p for p in peers if p in ("transformers", "vllm")], lines, "torch")
+    if rows:
+        out += ["`olmes --engine torch` beside the same peers:", "", joined(header, rows), ""]
     out.append("`olmes is faster`: an instance of each task together. Processor time depends less on what else the machine does.")
     busy = max((m["load_average"] for m in measured), default=0.0)
     if measured and busy > machine["cores"] + 1:
