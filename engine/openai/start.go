@@ -98,7 +98,7 @@ func (p *probe) tokenizer(ctx context.Context) error {
 	p.text = textTokenizer{own: p.o.Tokenizer, b: p.b, lanes: p.o.Concurrency}
 	switch {
 	case !served && p.o.Tokenizer == nil:
-		return unfit("name the model's own tokenizer, a Hugging Face folder (--tokenizer)", "it has no interface that cuts text into ids (/tokenize)")
+		return unfit("name a GGUF file with the model's own tokenizer (--tokenizer)", "it has no interface that cuts text into ids (/tokenize)")
 	case served && p.o.Tokenizer != nil:
 		if err := compareTokenizers(ctx, p.o.Tokenizer, p.b); err != nil {
 			return err
