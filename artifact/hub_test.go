@@ -481,6 +481,9 @@ func TestHubRemember(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if refs, err := os.ReadDir(filepath.Join(h.Home, "hub", "models--org--name", "refs")); err != nil || len(refs) != 2 {
+		t.Errorf("refs %v, %v", refs, err)
+	}
 	h.Offline = true
 	for _, rev := range []string{"main", "v1"} {
 		if _, err := h.Download(t.Context(), ModelRepo, "org/name", rev, "m.gguf"); err != nil {

@@ -327,6 +327,18 @@ func TestFolderErrors(t *testing.T) {
 	}
 }
 
+// One file of the folder, as shells complete it.
+func TestFileOfFolder(t *testing.T) {
+	files := checkpoint(t)
+	files["model-00001-of-00002.safetensors"] = nil
+	dir := writeFolder(t, files)
+	for _, name := range []string{"config.json", "model.safetensors", "model-00001-of-00002.safetensors", "tokenizer.json"} {
+		if _, err := resolve(t, filepath.Join(dir, name), model.Options{}); err == nil || !strings.Contains(artifact.Hint(err), "name its folder: "+dir) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
 func TestFolderBesideGGUF(t *testing.T) {
 	files := checkpoint(t)
 	files["tiny-f16.gguf"] = []byte("x")

@@ -109,6 +109,8 @@ func Resolve(ctx context.Context, store *artifact.Store, ref string, opt Options
 	switch {
 	case err == nil && info.IsDir():
 		return resolveFolder(ctx, store, ref, opt)
+	case err == nil && partOfFolder(ref):
+		return Model{}, &UnknownError{ref, "it is one file of a Hugging Face model", "name its folder: " + filepath.Dir(ref)}
 	case err == nil:
 		if opt.Format == Safetensors || opt.TokenizerOnly {
 			return Model{}, notFolder(ref)
@@ -133,6 +135,12 @@ func unknownName(ref string) error {
 		tip = "did you mean " + near + "? " + tip
 	}
 	return &UnknownError{ref, "it is neither a registered name nor a file", tip}
+}
+
+// partOfFolder tells whether a path is that of a Hugging Face model's file.
+func partOfFolder(path string) bool {
+	l := choose([]string{filepath.Base(path)})
+	return len(l.config)+len(l.tokenizer)+len(l.weights)+len(l.adapter) > 0 || l.index != "" || filepath.Ext(path) == ".safetensors"
 }
 
 // folderError says why a folder is no model in GGUF.

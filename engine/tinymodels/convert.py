@@ -2,7 +2,10 @@
 
 The converter knows a byte-level tokenizer by a digest of the ids that it gives to
 one text, so it knows published vocabularies only. Its answer to that one question is
-given here, as it is for the family's published models; all else is its own.
+given here, as it is for the family's published models. It reads config.json through
+transformers, whose version 5 hides keys that it needs (rotary_pct) and adds ones that
+mislead it (num_kv_heads of a Falcon with one); where that fails it reads the file
+itself, which is what it is made to do here. All else is its own.
 """
 
 import argparse
@@ -19,10 +22,11 @@ def main() -> None:
     parser.add_argument("--pre", help="name of the pre-tokenizer of the family's published models")
     args = parser.parse_args()
     sys.path[:0] = [str(args.source), str(args.source / "gguf-py")]
-    if args.pre:
-        from conversion.base import TextModel
+    from conversion import base
 
-        TextModel.get_vocab_base_pre = lambda self, tokenizer: args.pre
+    base.AutoConfig = None
+    if args.pre:
+        base.TextModel.get_vocab_base_pre = lambda self, tokenizer: args.pre
     script = args.source / "convert_hf_to_gguf.py"
     sys.argv = [str(script), str(args.folder), "--outfile", str(args.out), "--outtype", "f32"]
     runpy.run_path(str(script), run_name="__main__")

@@ -51,7 +51,7 @@ FAMILIES = {
         models="StableLM 2", published=dict(rope_theta=10000, partial_rotary_factor=0.25)),
     "mpt": Family(
         "mpt", "olmo", dict(vocab_size=ROWS, d_model=2 * WIDTH, n_layers=LAYERS, n_heads=2 * HEADS, max_seq_len=CONTEXT, attn_config=dict(alibi=True)),
-        gelu=True, models="MPT", published={}, drop=()),
+        gelu=True, models="MPT", published=dict(architectures=["MPTForCausalLM"]), drop=()),
     "falcon": Family(
         "falcon", "falcon", COMMON | dict(bias=False, multi_query=True, parallel_attn=True, new_decoder_architecture=False, alibi=False), scale=0.25,
         gelu=True, models="Falcon", published={}, drop=("rope_parameters", "num_kv_heads", "max_position_embeddings")),

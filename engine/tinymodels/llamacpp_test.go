@@ -65,7 +65,13 @@ func TestEmbedded(t *testing.T) {
 	for _, m := range tinymodels.All(t) {
 		t.Run(m.Name, func(t *testing.T) {
 			e := embedded(t, m.GGUF(t))
-			tinymodels.CompareTexts(t, e, m)
+			var except []string
+			if m.Tokenizer == "sentencepiece" {
+				// transformers puts no space before a text that begins with one, as
+				// SentencePiece and llama.cpp do. No request of the standard begins so.
+				except = []string{" ", "  two  spaces ", " A"}
+			}
+			tinymodels.CompareTexts(t, e, m, except...)
 			keep := func(tinymodels.Request) bool { return true }
 			if m.Name == "mistral" {
 				// llama.cpp gives no window to models of this architecture.

@@ -125,7 +125,7 @@ def reference(name: str, folder: Path) -> dict:
             r["table"] = logprobs(model, r["ids"], r["start"])
     return dict(
         name=name, model_type=family.model_type, models=family.models, tokenizer=family.tokenizer, bos=tokenizer.bos_token_id, rows=model.config.vocab_size,
-        moved=moved, texts=[dict(text=t, ids=tokenizer(t, add_special_tokens=False).input_ids) for t in texts()], requests=rows,
+        moved=moved, texts=[dict(text=t, ids=tokenizer(t, add_special_tokens=False, split_special_tokens=True).input_ids) for t in texts()], requests=rows,
         versions=dict(torch=torch.__version__, transformers=transformers.__version__))
 
 

@@ -38,7 +38,7 @@ def texts(seed: int = 2) -> list[str]:
     """Texts that tokenizers are compared on."""
     rng = random.Random(seed)
     plain = [sentence(rng) for _ in range(10)]
-    odd = ["", " ", "  two  spaces ", "tab\tand\nline\n\n", "x" * 40, "1234567 3.14", "it's IT'S we'll", "naïve Straße", "漢字 ok", "😀!", "a\u00a0b", "<s></s>",
+    odd = ["", " ", "  two  spaces ", "tab\tand\nline\n\n", "x" * 40, "1234567 3.14", "it's IT'S we'll", "naïve Straße", "漢字 ok", "😀!", "a\u00a0b", "<s></s>", "<|endoftext|>",
            "...---", " A", "A", "Question: ba ke\n A. li\n B. mo\nAnswer:"]
     return plain + odd
 
