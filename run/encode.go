@@ -194,17 +194,23 @@ func (e *Encoder) join(context, continuation, whole []int32, over int) (Encoded,
 }
 
 // decodes checks that ids are the text, byte for byte. A tokenizer that puts a
-// space in front of every text (SentencePiece) may show that one space more.
+// space in front of every text (SentencePiece) shows that one space more.
 func (e *Encoder) decodes(text string, ids []int32) error {
+	err := e.spell(text, ids)
+	if err != nil && e.spell(" "+text, ids) == nil {
+		return nil
+	}
+	return err
+}
+
+// spell checks that the pieces of ids are the text.
+func (e *Encoder) spell(text string, ids []int32) error {
 	at := 0
-	for i, id := range ids {
+	for _, id := range ids {
 		if id < 0 || int(id) >= len(e.Pieces) {
 			return fmt.Errorf("tokenize: id %d is outside the vocabulary of %d", id, len(e.Pieces))
 		}
 		p := e.Pieces[id]
-		if i == 0 && len(p) > 0 && p[0] == ' ' && !strings.HasPrefix(text, " ") {
-			p = p[1:]
-		}
 		if len(text)-at < len(p) || text[at:at+len(p)] != string(p) {
 			return vocabularyError(text, at, p)
 		}

@@ -183,3 +183,22 @@ func TestEncodeVocabularyCannotServe(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A tokenizer that puts a space in front of every text, as SentencePiece does for
+// Llama 2, also puts one in front of a text that begins with a space.
+func TestSpaceInFront(t *testing.T) {
+	e := &Encoder{Pieces: [][]byte{[]byte(" "), []byte(" A"), []byte("A"), []byte("  A")}}
+	for _, c := range []struct {
+		text string
+		ids  []int32
+		ok   bool
+	}{
+		{"A", []int32{2}, true}, {"A", []int32{1}, true}, {" A", []int32{1}, true}, {" A", []int32{0, 1}, true}, {" A", []int32{3}, true},
+		{"", nil, true}, {"", []int32{0}, true},
+		{" A", []int32{2}, false}, {" A", []int32{0, 3}, false}, {"A", []int32{3}, false}, {"A", []int32{0, 1}, false}, {"A", []int32{2, 0}, false}, {"A", []int32{4}, false},
+	} {
+		if err := e.decodes(c.text, c.ids); (err == nil) != c.ok {
+			t.Errorf("%q as %v: %v", c.text, c.ids, err)
+		}
+	}
+}
