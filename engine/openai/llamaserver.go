@@ -73,13 +73,6 @@ func (b *llamaServer) ask(ctx context.Context, jobs []*job) ([]answer, usage, er
 			top = leastTop
 		}
 		cached, err := b.one(ctx, j.ids, t, top, told)
-		if errors.Is(err, errPartial) {
-			// The whole vocabulary, beside a token that ends a character.
-			cached, err = b.one(ctx, j.ids, b.plain, b.vocab, told)
-			if _, ok := told[t]; err == nil && !ok {
-				err = &AnswerError{"/completion", fmt.Sprintf("token %d is not among all tokens", t)}
-			}
-		}
 		if err != nil {
 			return nil, cost, err
 		}
@@ -99,6 +92,20 @@ func (b *llamaServer) ask(ctx context.Context, jobs []*job) ([]answer, usage, er
 // one asks for the log-probability of token after ids, and for those of the most
 // likely tokens, and puts them into told.
 func (b *llamaServer) one(ctx context.Context, ids []int32, token int32, top int, told map[int32]float64) (cached int, err error) {
+	cached, err = b.sampled(ctx, ids, token, top, told)
+	if errors.Is(err, errPartial) && token != b.plain {
+		// The whole vocabulary, beside a token that is text.
+		cached, err = b.sampled(ctx, ids, b.plain, b.vocab, told)
+		if _, ok := told[token]; err == nil && !ok {
+			err = &AnswerError{"/completion", fmt.Sprintf("token %d is not among all tokens", token)}
+		}
+	}
+	return cached, err
+}
+
+// sampled is one where the token's bytes are whole characters; else it fails with
+// errPartial.
+func (b *llamaServer) sampled(ctx context.Context, ids []int32, token int32, top int, told map[int32]float64) (cached int, err error) {
 	partial := false
 	err = b.c.call(ctx, b.c.root+"/completion", func() (any, any, func() error) {
 		seed := b.c.nonce.Add(1) &^ (1 << 31)

@@ -172,6 +172,8 @@ func environ(own, more []string) []string {
 	all := slices.Concat(os.Environ(), own, more)
 	return slices.DeleteFunc(all, func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return strings.HasPrefix(name, "LLAMA_ARG_") || name == "GGML_BACKEND_PATH"
+		// With a key of their own from there, the servers would refuse us.
+		key := name == "LLAMA_API_KEY" || name == "VLLM_API_KEY"
+		return key || strings.HasPrefix(name, "LLAMA_ARG_") || name == "GGML_BACKEND_PATH"
 	})
 }

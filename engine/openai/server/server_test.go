@@ -264,7 +264,8 @@ func TestCommand(t *testing.T) {
 		t.Errorf("the folder's model has %d positions, want 1024", n)
 	}
 	t.Setenv("LLAMA_ARG_HOST", "0.0.0.0")
-	if env := environ(nil, nil); slices.Contains(env, "LLAMA_ARG_HOST=0.0.0.0") {
-		t.Error("a variable makes the server listen elsewhere")
+	t.Setenv("VLLM_API_KEY", "abc")
+	if env := environ(nil, nil); slices.Contains(env, "LLAMA_ARG_HOST=0.0.0.0") || slices.Contains(env, "VLLM_API_KEY=abc") {
+		t.Error("a variable makes the server listen elsewhere, or ask for a key")
 	}
 }
