@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -41,8 +40,11 @@ func (e *EnvironmentError) Error() string { return fmt.Sprintf("Python at %s: %s
 // Hint says what the user can do.
 func (e *EnvironmentError) Hint() string { return e.Tip }
 
-// script tells versions without importing anything, which would take seconds.
-const script = `import json, sys
+// script tells versions without importing torch, which would take seconds. The
+// working directory is somebody's: nothing may be imported from there.
+const script = `import sys
+sys.path[:] = [p for p in sys.path if p]
+import json
 from importlib import metadata
 def version(name):
     try:
@@ -68,7 +70,6 @@ func Check(ctx context.Context, python string) (Versions, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, "-c", script)
-	cmd.Dir = os.TempDir()
 	cmd.WaitDelay = time.Second
 	var out, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &stderr

@@ -108,7 +108,7 @@ func (e *Engine) start(ctx context.Context, o Options, python string, args loadA
 			args.Device = deviceName(device)
 			w, err := child.Start(ctx, child.Options{
 				// Not -I: packages may be in the user's own folder, or on PYTHONPATH.
-				Command: []string{python, "-B", filepath.Join(e.dir, "main.py")},
+				Command: []string{python, filepath.Join(e.dir, "main.py")},
 				Dir:     e.dir, // nobody else writes there
 				Env:     environment(os.Environ(), o.Threads),
 				Load:    args,

@@ -3,7 +3,13 @@
 package torch
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"olmes/engine"
@@ -60,7 +66,7 @@ func TestConformance(t *testing.T) {
 		{"copy", "llama", "copy"},
 		{"plain", "llama", "plain"},
 		{"sentencepiece", "llama sentencepiece", ""},
-		{"sliding window", "gemma3", ""},
+		{"sliding window", "gemma3_text", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			folder := tiny(t, c.recipe)
@@ -78,16 +84,52 @@ func TestConformanceRealModel(t *testing.T) {
 	})
 }
 
-// tiny writes a small model with random weights that every fault of a packing
-// moves; see testdata/tiny.py for the recipes.
+// recipes are the small models of the tests; see testdata/tiny.py.
+var recipes = []string{
+	"llama", "llama bin", "llama sentencepiece", "gpt_neox nfc", "gemma3_text", "gemma2", "mpt", "mamba", "llama hostile", "llama lora",
+}
+
+// tinies makes the small models, once, in a folder that TestMain removes.
+var tinies = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "olmes-torch-test-")
+	if err != nil {
+		return "", err
+	}
+	script, err := os.ReadFile("testdata/tiny.py")
+	if err != nil {
+		return dir, err
+	}
+	cmd := exec.Command(python, append([]string{"-c", string(script), dir}, recipes...)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, out)
+	}
+	return dir, err
+})
+
+var python string // set by tiny before tinies is called
+
+// tiny returns the folder of a small model with random weights that every fault
+// of a packing moves.
 func tiny(t *testing.T, recipe string) string {
 	t.Helper()
-	script, err := os.ReadFile("testdata/tiny.py")
+	if !slices.Contains(recipes, recipe) {
+		t.Fatalf("no recipe %q", recipe)
+	}
+	python = torchtest.Python(t)
+	dir, err := tinies()
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder := t.TempDir()
-	torchtest.Run(t, string(script), folder, recipe)
-	return folder
+	return filepath.Join(dir, strings.ReplaceAll(recipe, " ", "_"))
 }
 
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if python != "" {
+		if dir, _ := tinies(); dir != "" {
+			os.RemoveAll(dir)
+		}
+	}
+	os.Exit(code)
+}

@@ -1,18 +1,18 @@
-"""Writes a small model with random weights. Arguments: folder, recipe.
+"""Writes small models with random weights. Arguments: a folder and recipes, one
+model a recipe, in a folder of its name with spaces as underscores.
 
-A recipe is an architecture and words: sentencepiece (the tokenizer), bin (the
-weights as a pickle), and key=value pairs that go into the configuration.
+A recipe is an architecture and words: sentencepiece (the tokenizer), nfc (it
+normalizes), bin (the weights as a pickle), hostile (one that writes a file
+"executed" beside it when it is read as pickles are), lora (an adapter in the
+folder adapter).
 """
 
-import json
+import os
 import sys
 
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
-
-folder, recipe = sys.argv[1:3]
-kind, *words = recipe.split()
 
 SHAPES = {
     "llama": dict(num_key_value_heads=2, intermediate_size=64, num_attention_heads=4, hidden_size=32),
@@ -28,7 +28,6 @@ SHAPES = {
         sliding_window=16, query_pre_attn_scalar=8, attn_logit_softcapping=2.0,
     ),
 }
-kind = {"gemma3": "gemma3_text"}.get(kind, kind)
 
 
 def byte_level():
@@ -52,27 +51,46 @@ def sentencepiece():
     return t
 
 
-inner = sentencepiece() if "sentencepiece" in words else byte_level()
-if "nfc" in words:
-    inner.normalizer = normalizers.NFC()
-special = {"bos_token": "<s>", "eos_token": "</s>"} | ({"unk_token": "<unk>"} if "sentencepiece" in words else {})
-inner.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in special.values()])
-tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, **special)
+class Hostile:
+    def __init__(self, path):
+        self.path = path
 
-settings = dict(
-    vocab_size=len(tokenizer), num_hidden_layers=2, max_position_embeddings=4096, initializer_range=0.2,
-    bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id, pad_token_id=None, tie_word_embeddings=False,
-)
-settings |= SHAPES[kind]
-if kind == "gemma3_text" or kind == "gemma2":
-    settings["layer_types"] = ["sliding_attention", "full_attention"]
-settings |= {k: json.loads(v) for k, _, v in (w.partition("=") for w in words) if v}
-torch.manual_seed(1)
-model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **settings), dtype=torch.float32)
-model.save_pretrained(folder)
-tokenizer.save_pretrained(folder)
-if "bin" in words:
-    import os
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
 
-    torch.save(model.state_dict(), os.path.join(folder, "pytorch_model.bin"))
-    os.remove(os.path.join(folder, "model.safetensors"))
+
+def write(folder, recipe):
+    kind, *words = recipe.split()
+    inner = sentencepiece() if "sentencepiece" in words else byte_level()
+    if "nfc" in words:
+        inner.normalizer = normalizers.NFC()
+    special = {"bos_token": "<s>", "eos_token": "</s>"} | ({"unk_token": "<unk>"} if "sentencepiece" in words else {})
+    inner.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in special.values()])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, **special)
+
+    settings = dict(
+        vocab_size=len(tokenizer), num_hidden_layers=2, max_position_embeddings=4096, initializer_range=0.2,
+        bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id, pad_token_id=None, tie_word_embeddings=False,
+    )
+    settings |= SHAPES[kind]
+    if kind == "gemma3_text" or kind == "gemma2":
+        settings["layer_types"] = ["sliding_attention", "full_attention"]
+    torch.manual_seed(1)
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **settings), dtype=torch.float32)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    if "bin" in words or "hostile" in words:
+        state = model.state_dict()
+        if "hostile" in words:
+            state["hostile"] = Hostile(os.path.join(folder, "executed"))
+        torch.save(state, os.path.join(folder, "pytorch_model.bin"))
+        os.remove(os.path.join(folder, "model.safetensors"))
+    if "lora" in words:
+        import peft
+
+        adapted = peft.get_peft_model(model, peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False))
+        adapted.save_pretrained(os.path.join(folder, "adapter"))
+
+
+for recipe in sys.argv[2:]:
+    write(os.path.join(sys.argv[1], recipe.replace(" ", "_")), recipe)

@@ -74,6 +74,8 @@ def load(
         result = result.to(where)
     if placement is not None:
         notes.append(f"the model is spread over {len(set(result.hf_device_map.values()))} devices")
+    if not stored and chosen == "auto" and not quantization:
+        stored = {kind: 1 for kind, value in STORED.items() if value == result.dtype}
     out = Loaded(result, tokenizer, _weight_type(stored, quantization), quantization, "", notes)
     if adapter:
         _adapt(out, adapter)

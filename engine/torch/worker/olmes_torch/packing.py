@@ -302,7 +302,8 @@ class CopyPacking:
                     groups.append([])
                 groups[-1].append(leaf)
             for group in groups:
-                if len(group) == 1 or not hasattr(cache, "batch_repeat_interleave"):
+                layers = getattr(cache, "layers", [])
+                if len(group) == 1 or not all(hasattr(layer, "batch_repeat_interleave") for layer in layers):
                     for a, b in group:
                         self._run(tree, a, b, cache, out, check)
                 else:
