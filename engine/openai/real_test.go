@@ -117,10 +117,7 @@ func vllm(t *testing.T) *server.Server {
 	if os.Getenv("OLMES_VLLM") == "" {
 		t.Skip("set OLMES_VLLM=1 to test with vLLM; its environment takes 3 GB")
 	}
-	python := os.Getenv("OLMES_VLLM_PYTHON")
-	if python == "" {
-		python = servertest.VLLM(t)
-	}
+	python := servertest.VLLM(t)
 	folder := os.Getenv("OLMES_VLLM_MODEL")
 	if folder == "" {
 		folder = torchtest.SmolLM2(t)

@@ -43,12 +43,15 @@ var options = []string{
 	"-DLLAMA_BUILD_UI=OFF", "-DLLAMA_USE_PREBUILT_UI=OFF", "-DLLAMA_OPENSSL=OFF", "-DLLAMA_BUILD_NUMBER=0", "-DLLAMA_BUILD_COMMIT=" + library.Version,
 }
 
-// LlamaServer returns the program llama-server. Building it takes ten minutes on
-// two cores, once.
+// LlamaServer returns the program llama-server: the one in OLMES_LLAMA_SERVER,
+// or else one that is built, which takes ten minutes on two cores, once.
 func LlamaServer(t testing.TB) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("a real server takes a while")
+	}
+	if program := os.Getenv("OLMES_LLAMA_SERVER"); program != "" {
+		return program
 	}
 	store := open(t)
 	sum := sha256.Sum256([]byte(library.Version + strings.Join(options, " ") + features()))
@@ -93,11 +96,15 @@ func features() string {
 }
 
 // VLLM returns the Python interpreter of an environment with vLLM for
-// processors. Making it fetches 3 GB, once.
+// processors: the one in OLMES_VLLM_PYTHON, or else one that is made, which
+// fetches 3 GB, once.
 func VLLM(t testing.TB) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("a real server takes a while")
+	}
+	if python := os.Getenv("OLMES_VLLM_PYTHON"); python != "" {
+		return python
 	}
 	python, err := install(t.Context(), open(t))
 	unavailable(t, err)
