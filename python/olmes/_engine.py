@@ -221,27 +221,52 @@ def _untouched(model: torch.nn.Module):
             for hooks, had in ((module._forward_pre_hooks, before), (module._forward_hooks, after)):
                 for key in [key for key in hooks if key not in had]:
                     del hooks[key]
+            # What a module has kept of a forward in inference mode cannot be trained with.
+            for kept in (module._buffers, module.__dict__):
+                for key, value in list(kept.items()):
+                    if isinstance(value, torch.Tensor) and value.is_inference():
+                        kept[key] = value.clone()
 
 
 @contextlib.contextmanager
 def _arithmetic(model: torch.nn.Module):
     """Products in the weights' own precision, the same bits each time."""
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    tf32 = matmul.allow_tf32, cudnn.allow_tf32
-    precision = torch.get_float32_matmul_precision()
     deterministic = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     kind = model.get_input_embeddings().weight.device.type
     try:
-        torch.set_float32_matmul_precision("highest")
-        matmul.allow_tf32 = cudnn.allow_tf32 = False
         torch.use_deterministic_algorithms(True, warn_only=True)
-        with torch.autocast(kind, enabled=False), warnings.catch_warnings():
+        with _full_precision(), torch.autocast(kind, enabled=False), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*deterministic.*")
             yield
     finally:
         torch.use_deterministic_algorithms(deterministic[0], warn_only=deterministic[1])
+
+
+@contextlib.contextmanager
+def _full_precision():
+    """Weights in 32 bits are multiplied in 32 bits. torch has two sets of settings for
+    that and refuses to have them mixed: those in use are set."""
+    backends = torch.backends
+    try:
+        precision, cudnn = torch.get_float32_matmul_precision(), backends.cudnn.allow_tf32
+    except RuntimeError:
+        holders = [backends, backends.cuda.matmul, backends.cudnn.conv, backends.mkldnn.matmul]
+        old = [holder.fp32_precision for holder in holders]
+        try:
+            for holder in holders:
+                holder.fp32_precision = "ieee"
+            yield
+        finally:
+            for holder, value in zip(holders, old):
+                holder.fp32_precision = value
+        return
+    try:
+        torch.set_float32_matmul_precision("highest")
+        backends.cudnn.allow_tf32 = False
+        yield
+    finally:
+        backends.cudnn.allow_tf32 = cudnn
         torch.set_float32_matmul_precision(precision)
-        matmul.allow_tf32, cudnn.allow_tf32 = tf32
 
 
 def weights_digest(model: torch.nn.Module) -> str:

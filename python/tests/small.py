@@ -6,6 +6,7 @@ import os
 import tempfile
 import unittest
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -21,16 +22,16 @@ def tokenizer() -> PreTrainedTokenizerFast:
     backend.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(vocab_size=500, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), special_tokens=["<s>", "</s>"], show_progress=False)
     backend.train_from_iterator([f" {a} {b}" for a in WORDS for b in WORDS], trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<s>", eos_token="</s>")
+    return PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<s>", eos_token="</s>", pad_token="</s>")
 
 
-def model(seed: int = 1, vocab: int = 500, dtype: torch.dtype = torch.float32) -> LlamaForCausalLM:
+def model(seed: int = 1, vocab: int = 500, dtype: torch.dtype = torch.float32, **settings: Any) -> LlamaForCausalLM:
     """Two layers with weights so large that every position and token counts."""
     torch.manual_seed(seed)
-    config = LlamaConfig(
-        vocab_size=vocab, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-        initializer_range=0.2, max_position_embeddings=2048, bos_token_id=0, eos_token_id=1,
-    )
+    config = LlamaConfig(**{
+        "vocab_size": vocab, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+        "initializer_range": 0.2, "max_position_embeddings": 2048, "bos_token_id": 0, "eos_token_id": 1, **settings,
+    })
     return LlamaForCausalLM(config).to(dtype)
 
 

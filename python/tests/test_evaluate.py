@@ -17,7 +17,7 @@ import torch
 
 import olmes
 import small
-from olmes import _evaluate, _program
+from olmes import _engine, _evaluate, _program
 
 TASKS = {"tasks": "arc_easy,piqa:cf", "limit": 4, "progress": False}
 
@@ -70,7 +70,7 @@ class Evaluate(small.TestCase):
         self.tokenizer.save_pretrained("saved")
         result = olmes.evaluate(self.model, self.tokenizer, **TASKS)
         done = subprocess.run(
-            [_program.find(), "-q", "run", "--json", "--engine", "torch", "--python", sys.executable, "-m", "saved", "-t", TASKS["tasks"],
+            [_program.find(), "-q", "--runs=folder", "run", "--json", "--engine", "torch", "--python", sys.executable, "-m", "saved", "-t", TASKS["tasks"],
              "--limit", str(TASKS["limit"]), "--device", "cpu", "--threads", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         if "not there yet" in done.stderr:
             self.skipTest(done.stderr)
@@ -90,8 +90,9 @@ class Evaluate(small.TestCase):
         step = torch.tensor([[2, 3, 4, 5]])
         self.model(input_ids=step, labels=step).loss.backward()
         before = {name: (p.clone(), p.grad.clone()) for name, p in self.model.named_parameters()}
+        self.tokenizer(["a", "b c d"], padding=True, truncation=True, max_length=3)
         random, settings = torch.get_rng_state(), self.tokenizer.backend_tokenizer.to_str()
-        torch.set_float32_matmul_precision("high")
+        torch.set_float32_matmul_precision("medium")
         self.addCleanup(torch.set_float32_matmul_precision, "highest")
         olmes.evaluate(self.model, self.tokenizer, **TASKS)
         self.assertEqual([m.training for m in self.model.modules()], modes)
@@ -101,11 +102,22 @@ class Evaluate(small.TestCase):
         self.assertFalse(any(m._forward_pre_hooks or m._forward_hooks for m in self.model.modules()))
         self.assertTrue(torch.equal(torch.get_rng_state(), random))
         self.assertEqual(self.tokenizer.backend_tokenizer.to_str(), settings)
-        self.assertEqual(torch.get_float32_matmul_precision(), "high")
+        self.assertEqual(torch.get_float32_matmul_precision(), "medium")
         self.assertTrue(torch.is_grad_enabled())
         self.assertFalse(torch.are_deterministic_algorithms_enabled())
         self.model(input_ids=step, labels=step).loss.backward()
         optimizer.step()
+
+    def test_model_with_positions_of_its_own(self) -> None:
+        """Longrope sets buffers in each forward."""
+        positions = {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 8, "long_factor": [4.0] * 8, "original_max_position_embeddings": 128}
+        model = small.model(vocab=len(self.tokenizer), rope_parameters=positions, max_position_embeddings=512)
+        model.train()
+        olmes.evaluate(model, self.tokenizer, **TASKS)
+        kept = [value for module in model.modules() for value in module.__dict__.values() if isinstance(value, torch.Tensor)]
+        self.assertFalse(any(t.is_inference() for t in [*kept, *model.buffers()]))
+        step = torch.tensor([[2, 3, 4, 5]])
+        model(input_ids=step, labels=step).loss.backward()
 
     def test_other_weights_are_another_run(self) -> None:
         first = olmes.evaluate(self.model, self.tokenizer, **TASKS)
@@ -136,20 +148,27 @@ class Evaluate(small.TestCase):
 
     def test_half_precision_stays(self) -> None:
         half = small.model(vocab=len(self.tokenizer), dtype=torch.bfloat16)
-        with torch.autocast("cpu", torch.bfloat16):
-            result = olmes.evaluate(half, self.tokenizer, **TASKS)
-            full = olmes.evaluate(self.model, self.tokenizer, **TASKS)
+        result = olmes.evaluate(half, self.tokenizer, **TASKS)
         self.assertEqual(result.identity["precision"]["computed"], "bf16")
-        self.assertEqual(full.identity["precision"]["computed"], "f32")
-        self.assertLess(full.noise["largest"], 1e-3)  # 16-bit products would be far off
         self.assertEqual(half.dtype, torch.bfloat16)
+
+    def test_full_precision_in_autocast(self) -> None:
+        full = olmes.evaluate(self.model, self.tokenizer, **TASKS, runs="one")
+        with torch.autocast("cpu", torch.bfloat16):
+            same = olmes.evaluate(self.model, self.tokenizer, **TASKS, runs="two")
+        self.assertEqual(full.identity["precision"]["computed"], "f32")
+        self.assertEqual(*((r.path / "predictions.parquet").read_bytes() for r in (full, same)))
+
+    def test_newer_settings_of_precision(self) -> None:
+        script = "import torch; torch.backends.cuda.matmul.fp32_precision = 'tf32'; from olmes import _engine as e\n" \
+            "with e._full_precision(): assert torch.backends.cuda.matmul.fp32_precision == 'ieee'\n" \
+            "assert torch.backends.cuda.matmul.fp32_precision == 'tf32'"
+        subprocess.run([sys.executable, "-c", script], check=True)
 
     def test_wrapped_models(self) -> None:
         import peft
 
-        plain = olmes.evaluate(self.model, self.tokenizer, **TASKS)
-        compiled = torch.compile(self.model)
-        self.assertEqual(olmes.evaluate(compiled, self.tokenizer, **TASKS).id, plain.id)
+        self.assertIs(_engine._unwrap(torch.compile(self.model))[0], self.model)
         adapted = peft.get_peft_model(self.model, peft.LoraConfig(r=2, target_modules=["q_proj"]))
         result = olmes.evaluate(adapted, self.tokenizer, **TASKS)
         self.assertEqual(result.identity["model"]["adapter"], "lora of rank 2")
@@ -234,7 +253,7 @@ class Evaluate(small.TestCase):
     def test_killed(self) -> None:
         mark = uuid.uuid4().hex
         script = "import small, olmes, os, signal\nt = small.tokenizer(); m = small.model(vocab=len(t)); n = []\n" \
-            "m.model.norm.register_forward_hook(lambda *_: n.append(1) or len(n) == 100 and os.kill(os.getpid(), signal.SIGKILL))\n" \
+            "m.model.norm.register_forward_hook(lambda *_: n.append(1) or (len(n) == 100 and os.kill(os.getpid(), signal.SIGKILL)) or None)\n" \
             "olmes.evaluate(m, t, tasks='arc_easy', limit=200, progress=False)"
         done = subprocess.run([sys.executable, "-c", script], env={**os.environ, "OLMES_MARK": mark, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])}, stderr=subprocess.PIPE)
         self.assertEqual(done.returncode, -signal.SIGKILL, done.stderr.decode())
