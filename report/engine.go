@@ -12,6 +12,9 @@ import (
 func modelLine(id record.Identity) string {
 	m, p := id.Model, id.Precision
 	parts := []string{m.Architecture}
+	if m.Architecture == "" {
+		parts[0] = "architecture not known"
+	}
 	if m.Parameters > 0 {
 		parts = append(parts, count(m.Parameters)+" parameters")
 	}
@@ -67,4 +70,15 @@ func engineLine(id record.Identity, library string) string {
 		line += ", exact"
 	}
 	return line
+}
+
+// served reports whether a server computed, which may keep what it has computed
+// for others.
+func served(id record.Identity) bool {
+	for _, way := range strings.Split(id.Engine.Packing, "+") {
+		if way == "echo" || way == "step" || way == "native" {
+			return true
+		}
+	}
+	return false
 }

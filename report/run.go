@@ -29,7 +29,7 @@ func Run(w io.Writer, rec *record.Record) error {
 		return err
 	}
 	b.WriteString("\n")
-	cost(&b, rec.Provenance)
+	cost(&b, rec.Identity, rec.Provenance)
 	noiseLine(&b, rec.Provenance, near)
 	Deviations(&b, record.Deviations(rec.Identity, &m))
 	for _, n := range rec.Provenance.Notes {
@@ -47,10 +47,12 @@ func head(b *strings.Builder, rec *record.Record) {
 	fmt.Fprintf(b, "run %s  %s\n%s\n%s\n", rec.ID[:12], rec.Dir, modelLine(rec.Identity), engineLine(rec.Identity, library))
 }
 
-func cost(b *strings.Builder, p record.Provenance) {
+func cost(b *strings.Builder, id record.Identity, p record.Provenance) {
 	t := p.Tokens
 	fmt.Fprintf(b, "tokens: %d naive, %d distinct, %d computed", t.Naive, t.Distinct, t.Computed)
 	switch {
+	case t.Computed < t.Distinct && served(id):
+		b.WriteString(" (the others are taken from finished runs, or were in the server's cache)")
 	case t.Computed < t.Distinct:
 		b.WriteString(" (the others are taken from finished runs)")
 	case t.Distinct > 0:

@@ -115,7 +115,7 @@ var settings = []setting{
 	{"plan", func(c Config) bool { return c.Plan != planDefault }, []string{kindLlama, kindTorch, kindExec}},
 	{"plan auto", func(c Config) bool { return c.Plan == planAuto }, []string{kindLlama}},
 	{"batch", func(c Config) bool { return c.Batch > 0 }, []string{kindLlama, kindTorch, kindExec}},
-	{"python", func(c Config) bool { return c.Python != "" }, []string{kindTorch, kindVLLM, kindSGLang}},
+	{"python", func(c Config) bool { return c.Python != "" }, []string{kindTorch, kindServer, kindVLLM, kindSGLang}},
 	{"dtype", func(c Config) bool { return c.DType != "" }, []string{kindTorch, kindExec, kindVLLM, kindSGLang}},
 	{"trust-remote-code", func(c Config) bool { return c.TrustRemoteCode }, []string{kindTorch, kindVLLM, kindSGLang}},
 	{"adapter", func(c Config) bool { return c.Adapter != "" }, []string{kindTorch}},

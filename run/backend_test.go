@@ -102,19 +102,23 @@ func TestUnknownWeights(t *testing.T) {
 // An architecture that is not known leaves open whether the standard wants a BOS.
 func TestUnknownArchitecture(t *testing.T) {
 	_, env := bigramRun(t, &enginetest.Bigram{})
-	env.Start = func(context.Context, Setup) (engine.Engine, error) { return nameless{&enginetest.Bigram{}}, nil }
+	adds := true
+	env.Start = func(context.Context, Setup) (engine.Engine, error) { return nameless{&enginetest.Bigram{}, adds}, nil }
 	c := Config{Engine: "http://localhost:1", Model: "served", Tasks: []string{"openbookqa:mcf"}, Limit: 1}
 	_, err := DryRun(t.Context(), c, env)
 	if err == nil || !strings.Contains(err.Error(), "architecture") || !strings.Contains(artifact.Hint(err), "--bos never") {
 		fetched(t, err)
 		t.Errorf("error %v, hint %q", err, artifact.Hint(err))
 	}
-	c.BOS = "never"
+	adds = false
 	p, err := DryRun(t.Context(), c, env)
 	if err != nil {
 		t.Fatal(err)
 	}
 	off := false
+	if p.Identity.BOS.Added {
+		t.Error("a BOS was added")
+	}
 	for _, d := range p.Deviations {
 		off = off || d.Code == "bos-unknown" && d.OffStandard
 	}
@@ -123,11 +127,14 @@ func TestUnknownArchitecture(t *testing.T) {
 	}
 }
 
-type nameless struct{ *enginetest.Bigram }
+type nameless struct {
+	*enginetest.Bigram
+	adds bool
+}
 
 func (e nameless) Describe(ctx context.Context) (engine.Description, error) {
 	d, err := e.Bigram.Describe(ctx)
-	d.Architecture = ""
+	d.Architecture, d.AddBOS = "", e.adds
 	return d, err
 }
 

@@ -10,8 +10,10 @@ import (
 
 	"olmes/engine"
 	"olmes/engine/llamacpp"
+	"olmes/engine/llamacpp/library"
 	"olmes/engine/openai"
 	"olmes/engine/openai/server"
+	"olmes/engine/torch"
 	"olmes/model"
 	"olmes/noise"
 	"olmes/record"
@@ -91,8 +93,12 @@ func (r *serverBackend) start(ctx context.Context, s Setup) (_ engine.Engine, er
 	if r.setup.Engine == kindLlamaServer {
 		path = s.Model.Files[0]
 	}
+	window := 0 // the server's package knows
+	if n := s.Model.Context; r.setup.Engine == kindLlamaServer && n > 0 && n < record.StandardWindow {
+		window = n + 1
+	}
 	srv, err := server.Start(ctx, server.Options{
-		Kind: r.setup.Engine, Python: c.Python, Model: path, DType: r.dtype, Exact: c.Exact, Threads: s.Threads,
+		Kind: r.setup.Engine, Python: c.Python, Model: path, DType: r.dtype, Context: window, Exact: c.Exact, Threads: s.Threads,
 		TrustRemoteCode: c.TrustRemoteCode, Args: c.EngineArgs, Progress: r.env.EngineLog,
 	})
 	if err != nil {
@@ -123,15 +129,20 @@ func (e *tokenized) Close() error { return errors.Join(e.Engine.Close(), e.token
 // tokenizer starts what cuts texts into ids for a server that cannot, and fills
 // in what its model's files say.
 func (r *serverBackend) tokenizer(ctx context.Context, o *openai.Options) (engine.Engine, error) {
-	m, err := r.resolve(ctx, r.config.Tokenizer, model.Options{Format: model.GGUF})
+	m, err := r.resolve(ctx, r.config.Tokenizer, model.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("find the tokenizer: %w", err)
 	}
-	lib, err := openLibrary(ctx, r.config, r.env)
-	if err != nil {
-		return nil, err
+	var e engine.Engine
+	if m.Format == model.GGUF {
+		var lib library.Library
+		if lib, err = openLibrary(ctx, r.config, r.env); err != nil {
+			return nil, err
+		}
+		e, err = llamacpp.Start(ctx, llamacpp.Options{Library: lib.Dir, Model: m.Files, Plan: llamacpp.DefaultPlan(llamacpp.Shape{Context: 64}), Threads: 1, Lanes: 1})
+	} else {
+		e, err = torch.Start(ctx, torch.Options{Python: r.config.Python, Model: m.Dir, Device: "cpu", Plan: torch.DefaultPlan(torch.Shape{}), Threads: 1, Packing: "plain", Log: r.env.EngineLog})
 	}
-	e, err := llamacpp.Start(ctx, llamacpp.Options{Library: lib.Dir, Model: m.Files, Plan: llamacpp.DefaultPlan(llamacpp.Shape{Context: 64}), Threads: 1, Lanes: 1})
 	if err != nil {
 		return nil, fmt.Errorf("start the tokenizer: %w", err)
 	}
@@ -154,9 +165,10 @@ func (r *serverBackend) described(_ context.Context, d *engine.Description) erro
 		Architecture: d.Architecture, Parameters: d.Parameters, WeightType: precisionName(d.WeightType), Quantized: quantized(d), Quantization: d.Quantization,
 		Context: d.ContextTrain, Vocab: d.Vocab, TokenizerSHA256: own.TokenizerSHA256, BOS: d.BOS, EOS: d.EOS,
 	}
-	if d.Architecture == "" && r.config.BOS == "auto" {
-		return &hinted{errors.New("the server does not say its model's architecture, on which the standard's BOS depends"),
-			"--bos never is right for most models, --bos always for Gemma; or name the model with --tokenizer FILE.gguf"}
+	// The tokenizers of all models that the standard gives a BOS add it themselves.
+	if d.Architecture == "" && d.AddBOS && r.config.BOS == "auto" {
+		return &hinted{errors.New("the server does not say its model's architecture, on which the standard's BOS depends, and its tokenizer adds one"),
+			"--bos never is right for most models, --bos always for Gemma; or name the model with --tokenizer, a file or folder"}
 	}
 	return nil
 }
