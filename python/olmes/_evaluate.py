@@ -192,6 +192,7 @@ class _Program:
 
     def _stop(self) -> None:
         """Ends the program, which keeps what is finished."""
+        self._listener.close()  # no relay is answered any more
         try:
             self._process.send_signal(signal.CTRL_BREAK_EVENT if os.name == "nt" else signal.SIGINT)
             self._process.wait(_LEAVE)
