@@ -1,4 +1,4 @@
-"""Converts a small model with llama.cpp's own converter to GGUF in 32 bits. See README.md.
+"""Converts small models with llama.cpp's own converter to GGUF in 32 bits. See README.md.
 
 The converter knows a byte-level tokenizer by a digest of the ids that it gives to
 one text, so it knows published vocabularies only. Its answer to that one question is
@@ -17,19 +17,20 @@ from pathlib import Path
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("source", type=Path, help="llama.cpp's source: convert_hf_to_gguf.py, conversion/, gguf-py/")
-    parser.add_argument("folder", type=Path, help="Hugging Face folder")
-    parser.add_argument("out", type=Path, help="GGUF file to write")
-    parser.add_argument("--pre", help="name of the pre-tokenizer of the family's published models")
+    parser.add_argument("models", type=Path, help="folder with the models' folders")
+    parser.add_argument("out", type=Path, help="folder to fill with NAME.gguf")
+    parser.add_argument("names", nargs="+", metavar="NAME[:PRE]", help="model, and the pre-tokenizer of the family's published models")
     args = parser.parse_args()
     sys.path[:0] = [str(args.source), str(args.source / "gguf-py")]
     from conversion import base
 
     base.AutoConfig = None
-    if args.pre:
-        base.TextModel.get_vocab_base_pre = lambda self, tokenizer: args.pre
     script = args.source / "convert_hf_to_gguf.py"
-    sys.argv = [str(script), str(args.folder), "--outfile", str(args.out), "--outtype", "f32"]
-    runpy.run_path(str(script), run_name="__main__")
+    recognize = base.TextModel.get_vocab_base_pre
+    for name, _, pre in (text.partition(":") for text in args.names):
+        base.TextModel.get_vocab_base_pre = (lambda self, tokenizer, pre=pre: pre) if pre else recognize
+        sys.argv = [str(script), str(args.models / name), "--outfile", str(args.out / f"{name}.gguf"), "--outtype", "f32"]
+        runpy.run_path(str(script), run_name="__main__")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -25,7 +25,8 @@ class Family:
     settings: dict
     scale: float = 0.2  # standard deviation of the matrices
     bos: str | None = None
-    gelu: bool = False  # its feed-forward layers use GELU, which llama.cpp takes from a table
+    gelu: bool = False  # its feed-forward layers use GELU, which llama.cpp takes from a table for arguments from -10 to 10
+    far: int = 1  # GELU's arguments are so much larger, and its values divided again
     models: str = ""  # of the paper
     # What published config.json files write otherwise than transformers does now.
     published: dict = field(default_factory=lambda: dict(rope_theta=10000.0))
@@ -58,6 +59,8 @@ FAMILIES = {
     "mistral": Family(
         "mistral", "sentencepiece", COMMON | dict(intermediate_size=256, num_key_value_heads=2, sliding_window=WINDOW), models="Mistral"),
 }
+# With nearly all arguments outside the table, and what is left divided, GELU is as good as ReLU everywhere.
+FAMILIES |= {f"{name}_far": replace(FAMILIES[name], far=128) for name in ("gpt_neox", "mpt", "falcon")}
 
 
 def fill(model: PreTrainedModel, family: Family) -> None:
@@ -74,6 +77,10 @@ def fill(model: PreTrainedModel, family: Family) -> None:
                 p.copy_(0.1 * random)
             else:
                 p.copy_(1 + 0.1 * random)
+            if "dense_h_to_4h" in name or "up_proj" in name:
+                p.mul_(family.far)
+            if name.endswith(("dense_4h_to_h.weight", "down_proj.weight")):
+                p.div_(family.far)
 
 
 def make(name: str, folder: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:

@@ -23,7 +23,7 @@ func TestFaultsShow(t *testing.T) {
 			faults = append(faults, "window")
 		}
 		for _, fault := range faults {
-			if moved := m.Moved[fault]; moved < max(0.1, 100*tinymodels.Bound, 100*tableBound(m)) {
+			if moved := m.Moved[fault]; moved < max(0.1, 100*bound(m)) {
 				t.Errorf("%s: %s moves the log-probabilities by %.3g nats at most", m.Name, fault, moved)
 			}
 		}

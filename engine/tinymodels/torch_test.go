@@ -22,7 +22,7 @@ func TestTorch(t *testing.T) {
 			}
 			defer e.Close()
 			tinymodels.CompareTexts(t, e, m)
-			worst := tinymodels.Compare(t, e, m, nil, nil)
+			worst := tinymodels.Compare(t, e, m, nil)
 			d, err := e.Describe(t.Context())
 			if err != nil {
 				t.Fatal(err)
