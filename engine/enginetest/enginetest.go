@@ -47,6 +47,7 @@ func RunWithin(t *testing.T, nats float64, factory func(t *testing.T) engine.Eng
 	t.Run("empty tree", s.emptyTree)
 	t.Run("bad trees", s.badTrees)
 	t.Run("alone", s.alone)
+	t.Run("nested", s.nested)
 	t.Run("duplicates", s.duplicates)
 	t.Run("order", s.order)
 	t.Run("fresh", func(t *testing.T) { s.fresh(t, factory) })
