@@ -160,7 +160,7 @@ func TestBadFolder(t *testing.T) {
 	}{
 		{"no configuration", "no config.json", func(t *testing.T, folder string, _ *Options) { os.Remove(filepath.Join(folder, "config.json")) }},
 		{"no weights", "has no weights", func(t *testing.T, folder string, _ *Options) { os.Remove(filepath.Join(folder, "model.safetensors")) }},
-		{"cut weights", "safetensors", func(t *testing.T, folder string, _ *Options) {
+		{"cut weights", "SafetensorError", func(t *testing.T, folder string, _ *Options) {
 			os.Truncate(filepath.Join(folder, "model.safetensors"), 40000)
 		}},
 		{"a layer too few", "lacks", func(t *testing.T, folder string, _ *Options) {

@@ -132,7 +132,7 @@ func install(ctx context.Context, store *artifact.Store) (string, error) {
 			return "", fmt.Errorf("make a Python environment: %w", err)
 		}
 		cmd := exec.CommandContext(ctx, "python3", "-m", "pip", "--python", filepath.Join(dir, "bin", "python"), "install",
-			"--quiet", "--no-input", "--disable-pip-version-check", "--no-cache-dir", "--no-compile", "--retries=1",
+			"--quiet", "--no-input", "--disable-pip-version-check", "--no-cache-dir", "--retries=1",
 			"--require-hashes", "--no-deps", "--only-binary=:all:", "--requirement", pins)
 		cmd.Env = append(os.Environ(), "TMPDIR="+work)
 		if _, err := output(cmd); err != nil {
