@@ -64,6 +64,7 @@ class VLLM:
             max_model_len=WINDOW + 2,
             add_bos_token=False,
             disable_log_stats=True,
+            enforce_eager=True,  # its compilation took more than ten minutes on two cores
         )
         self.sizes = ["auto"]
         self.computed = 0
