@@ -63,7 +63,7 @@ func (b *llamaServer) ask(ctx context.Context, jobs []*job) ([]answer, usage, er
 		return nil, usage{}, errors.New("llama-server tells nothing of a prompt's own tokens")
 	}
 	told := map[int32]float64{}
-	cost := usage{prompt: len(j.ids)}
+	cost := usage{}
 	for i, t := range j.tokens {
 		if _, ok := told[t]; ok {
 			continue
@@ -76,10 +76,11 @@ func (b *llamaServer) ask(ctx context.Context, jobs []*job) ([]answer, usage, er
 		if err != nil {
 			return nil, cost, err
 		}
-		if i == 0 {
-			cost.cached = cached
-		} else if cached >= 0 {
-			cost.cached -= len(j.ids) - cached // what one more request computed
+		cost.prompt += len(j.ids)
+		if cached < 0 {
+			cost.cached = -1
+		} else if cost.cached >= 0 {
+			cost.cached += cached
 		}
 	}
 	a := answer{last: make([]float64, len(j.tokens))}
