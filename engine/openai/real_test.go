@@ -156,9 +156,19 @@ func open(t *testing.T, url string, o openai.Options) *openai.Engine {
 	return e.(*openai.Engine)
 }
 
+// whole skips what takes llama-server minutes, unless it is asked for:
+// OLMES_SERVERS=1, as .ci/full does.
+func whole(t *testing.T) {
+	t.Helper()
+	if os.Getenv("OLMES_SERVERS") == "" {
+		t.Skip("set OLMES_SERVERS=1 for what takes llama-server minutes")
+	}
+}
+
 // The suite that every engine passes. Bits depend on what the server's cache
 // holds and on what it computes beside, so equal trees are equal to a bound.
 func TestLlamaServerConformance(t *testing.T) {
+	whole(t)
 	s := llamaServer(t)
 	enginetest.RunWithin(t, enginetest.Tolerance, func(t *testing.T) engine.Engine { return open(t, s.URL(), openai.Options{}) })
 }
@@ -281,7 +291,11 @@ const parityInstances = 20
 func TestLlamaServerParity(t *testing.T) {
 	exact := embedded(t)
 	e := open(t, llamaServer(t).URL(), openai.Options{})
-	for _, p := range parts(t, exact, "arc_easy", parityInstances) {
+	n := parityInstances
+	if os.Getenv("OLMES_SERVERS") == "" {
+		n = 5
+	}
+	for _, p := range parts(t, exact, "arc_easy", n) {
 		// llama-server sums up a softmax in 32 bits, one after the other.
 		p.compare(t, "llama-server and embedded", p.sums(t, exact), p.sums(t, e), 5e-3)
 		logMetrics(t, e, p)
@@ -352,6 +366,9 @@ func kills(t *testing.T, s *server.Server, child bool) {
 	}
 }
 
-func TestLlamaServerKilled(t *testing.T) { kills(t, llamaServer(t), true) }
+func TestLlamaServerKilled(t *testing.T) {
+	whole(t)
+	kills(t, llamaServer(t), true)
+}
 
 func TestVLLMKilled(t *testing.T) { kills(t, vllm(t), false) }
