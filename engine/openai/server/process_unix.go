@@ -73,6 +73,9 @@ func (p *process) stop(grace time.Duration) {
 	p.kill()
 }
 
+// leave is how long killed processes may take to give their memory back.
+const leave = 10 * time.Second
+
 // kill ends the whole group and the watchdog, and waits for the child.
 func (p *process) kill() {
 	p.once.Do(func() {
@@ -81,7 +84,12 @@ func (p *process) kill() {
 			p.pipe.Close()
 			p.guard.Wait()
 		}
-		syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+		group := p.cmd.Process.Pid
+		syscall.Kill(-group, syscall.SIGKILL)
+		// The others of the group are nobody's to wait for: they are gone when
+		// the group is.
+		for end := time.Now().Add(leave); syscall.Kill(-group, 0) == nil && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		}
 	})
 	<-p.ended
 }
