@@ -4,6 +4,7 @@ package torch
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -15,7 +16,6 @@ import (
 
 	"olmes/engine"
 	"olmes/engine/child"
-	"olmes/engine/torch/torchtest"
 	"olmes/trie"
 )
 
@@ -49,17 +49,37 @@ func questions(t *testing.T, lead, instances int) *trie.Tree {
 	return &chunks[0].Tree
 }
 
-// patched returns a Python that runs a script in each worker before the worker
-// itself, so that faults can be made without a place for them in the worker.
-func patched(t *testing.T, script string) string {
+// patched makes each worker started from here on run a script on its module
+// packing (as the variable module) after it is loaded, so that faults can be made
+// without a place for them in the worker.
+func patched(t *testing.T, script string) {
 	t.Helper()
-	python := torchtest.Python(t)
+	const finder = `import sys
+if sys.orig_argv[-1].endswith("main.py"):
+    import importlib.abc, importlib.util
+    class Finder(importlib.abc.MetaPathFinder):
+        def find_spec(self, name, path, target=None):
+            if name != "olmes_torch.packing":
+                return None
+            sys.meta_path.remove(self)
+            spec = importlib.util.find_spec(name)
+            load = spec.loader.exec_module
+            def exec_module(module):
+                load(module)
+                exec(SCRIPT, {"module": module})
+            spec.loader.exec_module = exec_module
+            return spec
+    sys.meta_path.insert(0, Finder())
+`
+	quoted, err := json.Marshal(script)
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "sitecustomize.py"), []byte(script), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "sitecustomize.py"), []byte(strings.ReplaceAll(finder, "SCRIPT", string(quoted))), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PYTHONPATH", dir)
-	return python
 }
 
 // A worker that is killed ends its call with an ExitError; the next call starts
@@ -130,27 +150,12 @@ func TestCancel(t *testing.T) {
 // told.
 func TestOutOfMemory(t *testing.T) {
 	const script = `
-import sys
-if sys.orig_argv[-1].endswith("main.py"):
-    import importlib.abc, importlib.util
-    class Finder(importlib.abc.MetaPathFinder):
-        def find_spec(self, name, path, target=None):
-            if name != "olmes_torch.packing":
-                return None
-            sys.meta_path.remove(self)
-            spec = importlib.util.find_spec(name)
-            load = spec.loader.exec_module
-            def exec_module(module):
-                load(module)
-                call = module.Forward.__call__
-                def limited(self, ids, *args, **kwargs):
-                    if ids.numel() > 40:
-                        raise KIND("DefaultCPUAllocator: not enough memory: you tried to allocate 1 bytes")
-                    return call(self, ids, *args, **kwargs)
-                module.Forward.__call__ = limited
-            spec.loader.exec_module = exec_module
-            return spec
-    sys.meta_path.insert(0, Finder())
+call = module.Forward.__call__
+def limited(self, ids, *args, **kwargs):
+    if ids.numel() > 40:
+        raise KIND("DefaultCPUAllocator: not enough memory: you tried to allocate 1 bytes")
+    return call(self, ids, *args, **kwargs)
+module.Forward.__call__ = limited
 `
 	folder, tree := tiny(t, "llama"), questions(t, 30, 9)
 	small := start(t, Options{Model: folder, Plan: engine.Plan{Batch: 32, Rows: 20}})
@@ -197,5 +202,59 @@ func TestDevices(t *testing.T) {
 				t.Errorf("tree %d again has other bits", i)
 			}
 		}
+	}
+}
+
+// A packing with a fault is found by the self-check, and the next one taken.
+func TestSelfCheck(t *testing.T) {
+	const (
+		shift = `
+batch = module.TreePacking._batch
+module.TreePacking._batch = lambda self, tree, columns, a, b, want, to, cache, end, depth: batch(
+    self, tree, columns, a, b, want, to, cache, end, depth + (end < len(tree.token)))
+`
+		sibling = `
+batch = module.TreePacking._batch
+module.TreePacking._batch = lambda self, tree, columns, a, b, want, to, cache, end, depth: batch(
+    self, tree, columns, a, b, want, to, cache, end + 1, depth)
+`
+		dropped = `
+mask = module.TreePacking._mask
+def _mask(self, seen, depth, depths):
+    seen = seen.clone()
+    seen[1:, 0] = False
+    return mask(self, seen, depth, depths)
+module.TreePacking._mask = _mask
+`
+		base = `
+found = module.TreePacking._base
+def _base(self, tree, prefix, columns, a, b, cache):
+    nodes, layers = found(self, tree, prefix, columns, a, b, cache)
+    return nodes, [(k.roll(1, 2), v) for k, v in layers]
+module.TreePacking._base = _base
+`
+		stale = `
+deepcopy = module.copy.deepcopy
+module.copy = type("copy", (), {"deepcopy": staticmethod(lambda x: x)})
+`
+	)
+	for _, c := range []struct{ name, script, dtype, want string }{
+		{"none", "", "bfloat16", "tree"},
+		{"a position is shifted", shift, "float32", "copy"},
+		{"a position is shifted, 16 bits", shift, "bfloat16", "copy"},
+		{"a sibling is seen", sibling, "float32", "copy"},
+		{"a token is not seen", dropped, "float32", "copy"},
+		{"what is kept is misplaced", base, "float32", "copy"},
+		{"copies are not made", shift + stale, "float32", "plain"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			folder := tiny(t, "llama")
+			patched(t, c.script)
+			d := describe(t, start(t, Options{Model: folder, DType: c.dtype}))
+			t.Logf("%q", d.Notes)
+			if d.Packing != c.want {
+				t.Errorf("packing %s, want %s", d.Packing, c.want)
+			}
+		})
 	}
 }

@@ -47,6 +47,7 @@ class TorchEngine:
         if threads:
             torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.utils.deterministic.fill_uninitialized_memory = False
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
         transformers.utils.logging.disable_progress_bar()
         names = ("model", "device", "dtype", "adapter", "trust_remote_code")

@@ -74,8 +74,9 @@ def load(
         result = result.to(where)
     if placement is not None:
         notes.append(f"the model is spread over {len(set(result.hf_device_map.values()))} devices")
-    if not stored and chosen == "auto" and not quantization:
-        stored = {kind: 1 for kind, value in STORED.items() if value == result.dtype}
+    if not stored:  # a pickle's types are not known before it is loaded
+        claimed = getattr(config, "dtype", None) or result.dtype
+        stored = {kind: 1 for kind, value in STORED.items() if value == claimed}
     out = Loaded(result, tokenizer, _weight_type(stored, quantization), quantization, "", notes)
     if adapter:
         _adapt(out, adapter)

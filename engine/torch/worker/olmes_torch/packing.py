@@ -44,6 +44,7 @@ class Forward:
         self.config = model.config.get_text_config()
         self.device = model.get_input_embeddings().weight.device
         self.dtype = model.dtype
+        self.spread = len(set(getattr(model, "hf_device_map", {}).values())) > 1
         names = inspect.signature(model.forward).parameters
         self.cache_name = "cache" if "cache" in names else "past_key_values"
         self.keeps_logits = "logits_to_keep" in names
@@ -67,7 +68,9 @@ class Forward:
         else:
             kwargs.setdefault("use_cache", False)
         if self.keeps_logits and rows is not None:
-            out = self.model(input_ids=ids, logits_to_keep=rows, **kwargs)
+            # Where the model is spread over devices, only the model knows the rows' device.
+            keep = rows.tolist() if self.spread else rows
+            out = self.model(input_ids=ids, logits_to_keep=keep, **kwargs)
             return out.logits[0], out
         out = self.model(input_ids=ids, **kwargs)
         return (out.logits if rows is None else out.logits[0, rows.to(out.logits.device)]), out
@@ -174,7 +177,8 @@ class TreePacking:
     def _cache(self, layers):
         cache = DynamicCache()
         for i, (keys, values) in enumerate(layers):
-            cache.update(keys, values, i)
+            cache.update(keys[:, :, :0], values[:, :, :0], i)
+            cache.layers[i].keys, cache.layers[i].values = keys, values  # not copied
         return cache
 
     def _prefix(self, tokens: list[int], check: Check):
