@@ -69,8 +69,8 @@ func TestSettingsOfEngines(t *testing.T) {
 
 // A server whose weights nobody knows: its runs are not taken for each other.
 func TestUnknownWeights(t *testing.T) {
-	c, env := bigramRun(t, &enginetest.Bigram{})
-	c = Config{Engine: "http://user:word@localhost:1", Model: "served", Tasks: []string{"openbookqa"}, Limit: 2}
+	_, env := bigramRun(t, &enginetest.Bigram{})
+	c := Config{Engine: "http://user:word@localhost:1", Model: "served", Tasks: []string{"openbookqa"}, Limit: 2}
 	env.Start = startBigram(&enginetest.Bigram{})
 	out, err := Do(t.Context(), c, Options{}, env)
 	fetched(t, err)

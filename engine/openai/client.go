@@ -347,11 +347,6 @@ func (c *client) get(ctx context.Context, address string, out any) error {
 	return c.call(ctx, address, func() (any, any, func() error) { return nil, out, nil })
 }
 
-// post makes a call whose answer needs no check.
-func (c *client) post(ctx context.Context, address string, body, out any) error {
-	return c.call(ctx, address, func() (any, any, func() error) { return body, out, nil })
-}
-
 func (c *client) logf(format string, args ...any) {
 	if c.o.Log != nil {
 		fmt.Fprintf(c.o.Log, "%s\n", c.redact(fmt.Sprintf(format, args...)))

@@ -284,7 +284,7 @@ func (p *probe) echo(ctx context.Context, b *completions) error {
 			return err
 		}
 		// The last one's reason tells most: the answer, not the status.
-		if first == nil || isAnswerError(err) && !isAnswerError(first) || form.byText == false && !form.zero {
+		if first == nil || isAnswerError(err) && !isAnswerError(first) || !form.byText && !form.zero {
 			first = err
 		}
 	}
