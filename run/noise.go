@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -75,7 +76,7 @@ type sample struct {
 }
 
 // checkNoise has the engine score a few chunks and computes some of their
-// instances again under other schedules, before anything else is scored. An
+// instances again under other schedules, before anything else is kept. An
 // engine that contradicts itself is a noise.Error, noise above Options.MaxNoise
 // a NoiseError. The chunks count as scored, the noise is kept in
 // r.noise.
@@ -375,8 +376,13 @@ func (n *noiseCheck) do(ctx context.Context, samples []sample) (record.Noise, er
 	}
 	n.phase = n.run.env.reporter().Phase("self-check", "tokens", total)
 	found := make([]record.Noise, len(samples))
+	workers := max(1, n.run.description.Parallel)
+	fill := n.newFiller(samples, fresh)
+	fillers := min(workers-1, len(fill.chunks))
+	var left atomic.Int64 // units to repeat
+	left.Store(int64(len(units)))
 	group, working := errgroup.WithContext(ctx)
-	group.SetLimit(max(1, n.run.description.Parallel))
+	group.SetLimit(workers)
 	for _, unit := range units {
 		if working.Err() != nil {
 			break
@@ -391,12 +397,21 @@ func (n *noiseCheck) do(ctx context.Context, samples []sample) (record.Noise, er
 					return err
 				}
 			}
+			if left.Add(-1) == 0 {
+				fill.stop()
+			}
 			return nil
 		})
+	}
+	for range fillers {
+		group.Go(func() error { return fill.work(working) })
 	}
 	err := group.Wait()
 	if err == nil {
 		err = context.Cause(ctx)
+	}
+	if err == nil {
+		err = fill.keep()
 	}
 	if err != nil {
 		n.phase.Done("failed")

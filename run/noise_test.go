@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"olmes"
 	"olmes/artifact"
@@ -111,12 +113,16 @@ func TestNoise(t *testing.T) {
 // TestSelfCheck has an engine answer otherwise where a prefix is kept: the run
 // stops before anything is kept.
 func TestSelfCheck(t *testing.T) {
-	c, env := skewedRun(t, func(tree *trie.Tree, want int) float64 {
-		if int(tree.Wants[0].Node) >= tree.Prefix {
-			return -3
-		}
-		return 0
-	})
+	c, env := bigramRun(t, &enginetest.Bigram{})
+	c.Tasks, c.Limit, c.ChunkTokens = []string{"winogrande:cf"}, 20, 64
+	env.Start = func(context.Context, Setup) (engine.Engine, error) {
+		return &skewed{Bigram: enginetest.Bigram{Parallel: 4}, skew: func(tree *trie.Tree, want int) float64 {
+			if int(tree.Wants[0].Node) >= tree.Prefix {
+				return -3
+			}
+			return 0
+		}}, nil
+	}
 	dir := filepath.Join(t.TempDir(), "r")
 	_, err := Do(t.Context(), c, Options{Dir: dir}, env)
 	var ae *artifact.Error
@@ -129,6 +135,45 @@ func TestSelfCheck(t *testing.T) {
 	}
 	if rec := opened(t, dir); rec.Complete() || rec.Finished() != 0 {
 		t.Errorf("complete %v, %d chunks kept", rec.Complete(), rec.Finished())
+	}
+}
+
+// TestSelfCheckFills has an engine that computes three chunks at the same time: a
+// run of one kind has one sample to repeat, and two more chunks are scored
+// meanwhile.
+func TestSelfCheckFills(t *testing.T) {
+	c, env := bigramRun(t, &enginetest.Bigram{})
+	c.Tasks, c.Limit, c.ChunkTokens = []string{"winogrande:cf"}, 20, 64
+	want, err := Do(t.Context(), c, Options{}, env)
+	fetched(t, err)
+	var calls atomic.Int32
+	together := make(chan struct{})
+	scoring := &scoringReporter{}
+	env.Reporter = scoring
+	env.Start = startBigram(&enginetest.Bigram{Parallel: 3, Before: func(context.Context, *trie.Tree) error {
+		switch n := calls.Add(1); {
+		case n > 3:
+			return nil
+		case n == 3:
+			close(together)
+		}
+		select {
+		case <-together:
+		case <-time.After(10 * time.Second):
+			return errors.New("no three chunks at the same time")
+		}
+		if scoring.begun.Load() {
+			return errors.New("the self-check is over")
+		}
+		return nil
+	}})
+	got, err := Do(t.Context(), c, Options{Dir: filepath.Join(t.TempDir(), "r"), NoReuse: true}, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameResults(t, want.Dir, got.Dir)
+	if a, b := opened(t, want.Dir).Provenance.Noise, opened(t, got.Dir).Provenance.Noise; a.Instances != b.Instances || a.Largest != b.Largest {
+		t.Errorf("noise %+v, of one chunk after the other %+v", b, a)
 	}
 }
 

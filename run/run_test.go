@@ -201,6 +201,7 @@ func TestRunDies(t *testing.T) {
 // and finishes them in another order than it was given them.
 func TestRunParallel(t *testing.T) {
 	c, env := bigramRun(t, &enginetest.Bigram{})
+	c.Limit, c.ChunkTokens = 40, 64 // more than the self-check takes
 	want, err := Do(t.Context(), c, Options{}, env)
 	fetched(t, err)
 	var calls atomic.Int32
@@ -209,6 +210,7 @@ func TestRunParallel(t *testing.T) {
 	env.Reporter = scoring
 	env.Start = startBigram(&enginetest.Bigram{Parallel: 3, Before: func(context.Context, *trie.Tree) error {
 		if !scoring.begun.Load() {
+			time.Sleep(time.Millisecond)
 			return nil
 		}
 		switch n := calls.Add(1); {
