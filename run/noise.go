@@ -378,8 +378,8 @@ func (n *noiseCheck) do(ctx context.Context, samples []sample) (record.Noise, er
 	found := make([]record.Noise, len(samples))
 	workers := max(1, n.run.description.Parallel)
 	fill := n.newFiller(samples, fresh)
-	fillers := min(workers-1, len(fill.chunks))
-	var left atomic.Int64 // units to repeat
+	fillers := min(workers-1, len(fill.chunks), len(units)*workers) // none without samples
+	var left atomic.Int64                                           // units to repeat
 	left.Store(int64(len(units)))
 	group, working := errgroup.WithContext(ctx)
 	group.SetLimit(workers)
