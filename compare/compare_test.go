@@ -284,16 +284,9 @@ func TestNotComparable(t *testing.T) {
 			s.Provenance = record.Provenance{Evidence: record.ImportedInstances, Import: &record.Import{Tool: "other"}}
 			return s
 		}(), "imported", "b: imported", 100},
-		"variant": {func() outcometest.Spec {
-			s := spec("b", task(nil))
-			s.Change = func(id *record.Identity) { id.Variant = "var1" }
-			return s
-		}(), "", "", -1},
+		"variant": {spec("b", task(func(k *outcometest.Task) { k.Variant = "var1" })), "variant", "b has the task in other variants only", -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name == "variant" {
-				t.Skip("predictions of the generator have no variant")
-			}
 			a := spec("a", task(nil))
 			r := compared(t, Options{}, a, c.b)
 			if !slices.Contains(codes(r), c.code) || !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Blocks && strings.Contains(f.Text, c.text) }) {
@@ -314,7 +307,7 @@ func TestNotComparable(t *testing.T) {
 			if len(anyway.Refused) == 0 || !anyway.Anyway {
 				t.Errorf("%+v", anyway)
 			}
-			if name != "split" && name != "formulation" && len(anyway.Ranking) != 2 {
+			if !slices.Contains([]string{"split", "formulation", "variant"}, name) && len(anyway.Ranking) != 2 {
 				t.Errorf("ranking %+v", anyway.Ranking)
 			}
 		})
