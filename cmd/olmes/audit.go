@@ -21,6 +21,7 @@ import (
 
 func (a *app) auditCommand() *cobra.Command {
 	var asJSON, skipBroken bool
+	var figures string
 	cmd := &cobra.Command{
 		Use:   "audit LEDGER [MODEL=RUN…]",
 		Short: "hold published scores against each other and against own runs",
@@ -45,12 +46,19 @@ The ledger "paper" is the OLMES paper's own.`,
 				return err
 			}
 			made := audit.Make(ledger, own)
+			if figures != "" {
+				drawn, err := report.AuditFigures(made)
+				if err := saveFigures(figures, drawn, err); err != nil {
+					return err
+				}
+			}
 			if asJSON {
 				return a.printJSON(made)
 			}
 			return report.Audit(a.stdout, made)
 		},
 	}
+	figuresFlag(cmd, &figures)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
 	cmd.Flags().BoolVar(&skipBroken, "skip-broken", false, "name records that cannot be read and go on without them")
 	return cmd
