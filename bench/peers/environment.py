@@ -84,7 +84,7 @@ def vllm(e):
     path = os.path.join(e.folder, "requirements.txt")
     with open(path, "w", encoding="utf-8") as f:
         f.write(wishes)
-    e.pip("-c", constraints(e.name), "-r", path, TORCH, LM_EVAL)
+    e.pip("-c", constraints(e.name), "-r", path, TORCH, LM_EVAL, "tenacity")  # which lm-eval's clients want
     # vLLM finds the processor as its device by a distribution of its own name
     # with a local version that ends in "cpu".
     packages = e.packages()

@@ -120,7 +120,10 @@ def run_lmeval(python, server, model, requests, line, args, environ):
         command = [python, "-B", os.path.join(HERE, "client.py"), "--url", server.url, "--name", NAME, "--model", model, "--requests", requests]
         command += ["--line", line, "--instances", str(args.instances), "--concurrent", args.concurrent, "--probe", str(args.probe), "--out", out]
         before = server.computed()
-        subprocess.run(command, check=True, env=environ)
+        log = os.path.join(args.out, "lm-eval.log")
+        with open(log, "a", encoding="utf-8") as f:
+            if subprocess.run(command, env=environ, stdout=f, stderr=f).returncode:
+                raise SystemExit(f"lm-eval's client failed; its messages are in {log}")
         after = server.computed()
         with open(out, encoding="utf-8") as f:
             measured = json.load(f)
