@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -18,7 +16,7 @@ import (
 
 // rescoreSummary is what `olmes rescore --json` prints.
 type rescoreSummary struct {
-	Runs []reproduce.Rescored `json:"runs"`
+	Runs []rescoredRun `json:"runs"`
 }
 
 func (a *app) rescoreCommand() *cobra.Command {
@@ -30,7 +28,9 @@ func (a *app) rescoreCommand() *cobra.Command {
 		Short: "score runs by other rules, without the model",
 		Long: `Rescore computes the scores of runs anew from the choices in their records, by another
 normalization, one formulation, another mean over mmlu, or some subjects or tasks of it.
-What is not the standard's way is marked. Without flags it prints the standard's scores.
+What is not the standard's way is marked, as are means of it. Without flags it prints the
+standard's scores. Variants of the prompts stand apart and are in no mean. Each task and
+subject that is named must be in every run; a suite means those of its tasks that a run has.
 
 RUN is a folder of a record, a folder of records, a glob, an id or a unique prefix of one;
 "label=RUN" calls a run label.`,
@@ -57,12 +57,16 @@ RUN is a folder of a record, a folder of records, a glob, an id or a unique pref
 			default:
 				return usagef("--average is %q; it can be macro, micro", average)
 			}
-			var err error
-			if how.Tasks, err = taskNamesOf(tasks); err != nil {
+			asked, err := askedFor(tasks)
+			if err != nil {
 				return err
 			}
+			how.Tasks = asked.names
 			if how.Subjects, err = subjectNames(subjects); err != nil {
 				return err
+			}
+			if how.Subjects != nil && how.Tasks != nil && !slices.Contains(how.Tasks, "mmlu") {
+				return usagef("--subjects are of mmlu, which --tasks leaves out")
 			}
 			sources, err := a.sources(args, skip)
 			if err != nil {
@@ -72,9 +76,12 @@ RUN is a folder of a record, a folder of records, a glob, an id or a unique pref
 			if err != nil {
 				return err
 			}
-			s := rescoreSummary{Runs: []reproduce.Rescored{}}
+			s := rescoreSummary{Runs: []rescoredRun{}}
 			for _, r := range runs {
-				one, err := reproduce.Rescore(r, how)
+				if err := asked.held(r, how.Subjects); err != nil {
+					return err
+				}
+				one, err := rescored(r, how)
 				if err != nil {
 					return err
 				}
@@ -101,20 +108,28 @@ func usagef(format string, args ...any) error {
 	return &run.UsageError{Err: fmt.Errorf(format, args...)}
 }
 
-// taskNamesOf expands suites; a group stands for itself. nil means all.
-func taskNamesOf(specs []string) ([]string, error) {
-	if len(specs) == 0 {
-		return nil, nil
+// asked is what --tasks names: each name as given, with the tasks and groups that it
+// stands for, and these of all of them; nil means all.
+type asked struct {
+	specs []struct {
+		name  string
+		tasks []string
 	}
-	var names []string
+	names []string
+}
+
+// askedFor expands suites; a group stands for itself.
+func askedFor(specs []string) (asked, error) {
+	var a asked
 	for _, spec := range specs {
 		selections, err := task.Select([]string{spec})
 		if err != nil {
-			return nil, &run.UsageError{Err: err}
+			return a, &run.UsageError{Err: err}
 		}
+		var names []string
 		for _, s := range selections {
 			if len(s.Formulations) > 0 {
-				return nil, usagef("%q names a formulation; give it with --formulation", spec)
+				return a, usagef("%q names a formulation; give it with --formulation", spec)
 			}
 			name := s.Task.Name
 			if s.Task.Group != "" && len(selections) > 1 {
@@ -123,9 +138,54 @@ func taskNamesOf(specs []string) ([]string, error) {
 			if !slices.Contains(names, name) {
 				names = append(names, name)
 			}
+			if !slices.Contains(a.names, name) {
+				a.names = append(a.names, name)
+			}
+		}
+		a.specs = append(a.specs, struct {
+			name  string
+			tasks []string
+		}{spec, names})
+	}
+	return a, nil
+}
+
+// held reports what was asked for that a run has not: a task, a subject, or all of
+// a suite.
+func (a asked) held(r *outcome.Run, subjects []string) error {
+	if !r.Instances() {
+		return nil // which is its own error
+	}
+	var tasks, have []string
+	for _, t := range r.Tasks {
+		name := t.Name
+		if t.Group != "" {
+			name = t.Group
+			if subject := strings.TrimPrefix(t.Name, t.Group+"_"); !slices.Contains(have, subject) {
+				have = append(have, subject)
+			}
+		}
+		if !slices.Contains(tasks, name) {
+			tasks = append(tasks, name)
 		}
 	}
-	return names, nil
+	has := func(name string) bool {
+		return slices.Contains(tasks, name) || slices.ContainsFunc(r.Tasks, func(t *outcome.Task) bool { return t.Name == name })
+	}
+	for _, s := range a.specs {
+		if !slices.ContainsFunc(s.tasks, has) {
+			return usagef("%s holds nothing of %s; it has %s", r.Label, s.name, strings.Join(tasks, ", "))
+		}
+	}
+	for _, name := range subjects {
+		switch {
+		case len(have) == 0:
+			return usagef("%s holds nothing of mmlu; it has %s", r.Label, strings.Join(tasks, ", "))
+		case !has(name):
+			return usagef("%s does not hold the subject %s of mmlu; it has %s", r.Label, strings.TrimPrefix(name, "mmlu_"), strings.Join(have, ", "))
+		}
+	}
+	return nil
 }
 
 // subjectNames are the tasks of subjects, which may be named without "mmlu_".
@@ -143,74 +203,4 @@ func subjectNames(subjects []string) ([]string, error) {
 		names = append(names, name)
 	}
 	return names, nil
-}
-
-// printRescored prints scores by a Rescoring, a table a run.
-func printRescored(w io.Writer, runs []reproduce.Rescored) error {
-	b := bufio.NewWriter(w)
-	for i, r := range runs {
-		if i > 0 {
-			fmt.Fprintln(b)
-		}
-		fmt.Fprintf(b, "%s  run %.12s of %s\n", r.Label, r.ID, r.Model)
-		fmt.Fprintf(b, "%-16s %7s  %-10s %7s %8s %6s %7s %9s\n", "task", "CF", "norm", "MCF", "score", "±", "n", "standard")
-		for _, row := range r.Rows {
-			name := olmes.Label(row.Name, row.Variant)
-			if row.Tasks > 1 {
-				name += fmt.Sprintf(" (%d)", row.Tasks)
-			}
-			mark := " "
-			if row.Formulation == olmes.MCF {
-				mark = "†"
-			}
-			if len(row.Off) > 0 {
-				mark += "*"
-			} else {
-				mark += " "
-			}
-			norm := string(row.Normalization)
-			if row.CF == nil {
-				norm = ""
-			}
-			n := ""
-			if row.N > 0 {
-				n = fmt.Sprint(row.N)
-			}
-			fmt.Fprintf(b, "%-16s %7s  %-10s %7s %6s%s %6s %7s %9s\n", name, partPercent(row.CF), norm, partPercent(row.MCF), percentOf(row.Value), mark, percentOf(row.SE), n, percentOf(row.Standard))
-			if row.Note != "" {
-				fmt.Fprintf(b, "  %s: %s\n", name, row.Note)
-			}
-		}
-		name := fmt.Sprintf("mean of %d", len(r.Rows))
-		if r.Average {
-			name = "average"
-		}
-		if len(r.Rows) > 1 {
-			fmt.Fprintf(b, "%-16s %7s  %-10s %7s %6s   %6s\n", name, "", "", "", percentOf(r.Mean), percentOf(r.SE))
-		}
-		for _, off := range r.Off {
-			fmt.Fprintf(b, "* off-standard: %s\n", off)
-		}
-		for _, d := range r.Deviations {
-			if d.OffStandard {
-				fmt.Fprintf(b, "off-standard, the run itself: %s\n", d.Text)
-			}
-		}
-	}
-	fmt.Fprintln(b, "All in percent; ± is one standard error; † the multiple-choice formulation gave the score; standard: the run's own score.")
-	return b.Flush()
-}
-
-func partPercent(p *reproduce.Part) string {
-	if p == nil {
-		return "-"
-	}
-	return percentOf(&p.Accuracy)
-}
-
-func percentOf(v *float64) string {
-	if v == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f", 100**v)
 }
