@@ -281,22 +281,10 @@ func (r *Run) sample(rng *rand.Rand, u *unit, taken []int, n, alone int, finishe
 	}
 	s.instances = s.build(nil)
 	s.cost = noise.Cost(s.instances, s.alone, s.prefix)
-	_, ok := finished[u.chunks[first].ID]
-	if ok || u.shares(first, finished) {
+	if _, ok := finished[u.chunks[first].ID]; ok {
 		s.cost += s.prefix
 	}
 	return s
-}
-
-// shares reports whether another chunk of the unit that is not finished needs
-// chunk c's prefix again.
-func (u *unit) shares(c int, finished map[string]record.ChunkScores) bool {
-	for i := range u.chunks {
-		if _, ok := finished[u.chunks[i].ID]; !ok && i != c && u.chunks[i].Tree.Prefix > 0 && u.chunks[i].Tree.Prefix == u.chunks[c].Tree.Prefix {
-			return true
-		}
-	}
-	return false
 }
 
 // build makes the sample's instances out of the log-probabilities of its chunks,
@@ -429,21 +417,15 @@ func (n *noiseCheck) do(ctx context.Context, samples []sample) (record.Noise, er
 func (n *noiseCheck) repeat(ctx context.Context, s *sample) (record.Noise, error) {
 	scores := map[string]record.ChunkScores{}
 	var fresh []record.ChunkScores
-	extra := int64(0) // prefixes computed once more than without the check
 	for _, i := range s.chunks {
 		c := &s.unit.chunks[i]
 		n.mu.Lock()
 		have, ok := n.finished[c.ID]
-		shares := s.unit.shares(i, n.finished)
 		n.mu.Unlock()
 		if !ok {
 			got, err := n.run.scoreChunk(ctx, c)
 			if err != nil {
 				return record.Noise{}, fmt.Errorf("check the engine: score %s %s, chunk %d of %d: %w", s.unit.name(), s.unit.formulation, i+1, len(s.unit.chunks), err)
-			}
-			if shares && got.Computed == len(c.Tree.Token) {
-				got.Computed -= c.Tree.Prefix
-				extra += int64(c.Tree.Prefix)
 			}
 			have = record.ChunkScores{Chunk: c.ID, Env: n.run.currentEnv, Computed: got.Computed, LogProbs: got.LogProbs}
 			fresh = append(fresh, have)
@@ -459,7 +441,6 @@ func (n *noiseCheck) repeat(ctx context.Context, s *sample) (record.Noise, error
 		return record.Noise{}, fmt.Errorf("check the engine: %w", err)
 	}
 	found := m.Noise()
-	found.Tokens += extra
 	if err := limitNoise(found.Largest, n.options); err != nil {
 		return record.Noise{}, err
 	}
