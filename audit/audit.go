@@ -4,19 +4,27 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"olmes/stat"
 )
 
 // Own is a score of one's own for a claim to be held against.
 type Own struct {
-	Model    string  `json:"model"` // as the ledger calls it
-	Label    string  `json:"label"` // of the run
-	Task     string  `json:"task"`  // "average" for the mean of all tasks
+	Model    string  `json:"model"`     // as the ledger calls it
+	RunModel string  `json:"run_model"` // as the run calls it; "" is not known
+	Label    string  `json:"label"`     // of the run
+	Task     string  `json:"task"`      // "average" for the mean of all tasks
 	Setup    Setup   `json:"setup"`
-	Score    float64 `json:"score"` // percent
-	SE       float64 `json:"se"`    // points; 0 is not known
-	Standard bool    `json:"standard"`
+	Score    float64 `json:"score"`    // percent
+	SE       float64 `json:"se"`       // points; 0 is not known
+	N        int     `json:"n"`        // instances; 0 is not known
+	Standard bool    `json:"standard"` // nothing of it is off-standard
+	// Off says what is off-standard of the score, in words.
+	Off []string `json:"off_standard"`
+	// Part says that some tasks of its group were not run ("2 of 57"), so that it is
+	// of no line; "" else.
+	Part string `json:"part"`
 }
 
 // Table is what all references say about one task (paper, Tables 1 and 14).
@@ -25,6 +33,8 @@ type Table struct {
 	References []Reference `json:"references"` // columns
 	Models     []Row       `json:"models"`
 	Flips      []Flip      `json:"rank_flips"`
+	// OwnSetup is the setup that all own scores share; null without one.
+	OwnSetup *Setup `json:"own_setup"`
 }
 
 // Reference is a source of scores of a task, with what it says of their setup: the
@@ -38,7 +48,7 @@ type Reference struct {
 type Row struct {
 	Model string   `json:"model"`
 	Cells [][]Cell `json:"cells"` // by reference; several where one gives several
-	Own   []Own    `json:"own"`
+	Own   []Own    `json:"own"`   // in the order of the runs
 	// Spread is the largest minus the smallest score over the references, in
 	// points; null for fewer than two. A reference that gives several (both
 	// formulations, say) counts with the largest.
@@ -70,14 +80,26 @@ type Audit struct {
 	Source         string          `json:"source,omitempty"`
 	Tables         []Table         `json:"tables"`
 	Fits           []Fit           `json:"fits"`
+	NoFits         []NoFit         `json:"no_fits"`
 	Verdicts       []Verdict       `json:"checks"`
 	Contradictions []Contradiction `json:"contradictions"`
 	Unmatched      []string        `json:"unmatched_runs"` // labels of runs of which no claim speaks
+	Renamed        []Renamed       `json:"renamed_runs"`
+	// Notes are what else must be known of the runs, in words.
+	Notes []string `json:"notes"`
+}
+
+// Renamed is a run whose model has another name than the ledger's that it is held
+// against.
+type Renamed struct {
+	Label    string `json:"label"`
+	RunModel string `json:"run_model"`
+	Model    string `json:"model"`
 }
 
 // Make holds a ledger against itself and against own scores.
 func Make(l *Ledger, own []Own) Audit {
-	a := Audit{Title: l.Title, Source: l.Source, Verdicts: l.Verify(), Tables: []Table{}, Contradictions: append([]Contradiction{}, l.Contradictions...), Unmatched: []string{}}
+	a := Audit{Title: l.Title, Source: l.Source, Verdicts: l.Verify(), Tables: []Table{}, Contradictions: append([]Contradiction{}, l.Contradictions...), Unmatched: []string{}, Renamed: []Renamed{}, Notes: []string{}}
 	var tasks []string
 	byTask := map[string][]*Claim{}
 	models := map[string]bool{}
@@ -96,11 +118,17 @@ func Make(l *Ledger, own []Own) Audit {
 		a.Tables = append(a.Tables, table(t, byTask[t], own))
 	}
 	for _, o := range own {
-		if !models[o.Model] && !slices.Contains(a.Unmatched, o.Label) {
-			a.Unmatched = append(a.Unmatched, o.Label)
+		if !models[o.Model] {
+			if !slices.Contains(a.Unmatched, o.Label) {
+				a.Unmatched = append(a.Unmatched, o.Label)
+			}
+			continue
+		}
+		if r := (Renamed{o.Label, o.RunModel, o.Model}); o.RunModel != "" && !strings.EqualFold(o.RunModel, o.Model) && !slices.Contains(a.Renamed, r) {
+			a.Renamed = append(a.Renamed, r)
 		}
 	}
-	a.Fits = fits(a.Tables)
+	a.Fits, a.NoFits = fits(a.Tables)
 	return a
 }
 
@@ -129,6 +157,7 @@ func table(task string, claims []*Claim, own []Own) Table {
 		}
 		t.References[i].Setup = shared(setups)
 	}
+	var ownSetups []Setup
 	for _, m := range models {
 		row := Row{Model: m, Cells: make([][]Cell, len(t.References)), Own: []Own{}}
 		var setups []Setup
@@ -156,7 +185,17 @@ func table(task string, claims []*Claim, own []Own) Table {
 				row.Own = append(row.Own, o)
 			}
 		}
+		for i := range row.Own {
+			if row.Own[i].Off == nil {
+				row.Own[i].Off = []string{}
+			}
+			ownSetups = append(ownSetups, row.Own[i].Setup)
+		}
 		t.Models = append(t.Models, row)
+	}
+	if len(ownSetups) > 0 {
+		setup := shared(ownSetups)
+		t.OwnSetup = &setup
 	}
 	t.flips()
 	return t
@@ -260,6 +299,7 @@ type Point struct {
 	Reference string  `json:"reference"`
 	Label     string  `json:"label"`
 	Claimed   float64 `json:"claimed"`    // percent
+	Own       float64 `json:"own"`        // percent
 	Above     float64 `json:"difference"` // claimed minus own, points
 	Outlier   bool    `json:"outlier"`
 }
@@ -268,8 +308,20 @@ type Point struct {
 // outlier.
 const outlying = 3
 
-func fits(tables []Table) []Fit {
-	out := []Fit{}
+// LinePoints is how many points a line needs, and how many different own scores
+// among them: by one own score alone claimed minus own rises by 1 with each point
+// claimed, whatever is claimed.
+const LinePoints = 3
+
+// NoFit is a task with points enough for a line and too few different own scores.
+type NoFit struct {
+	Task   string `json:"task"` // "" for all tasks together
+	Points int    `json:"points"`
+	Own    int    `json:"own_scores"` // different ones
+}
+
+func fits(tables []Table) ([]Fit, []NoFit) {
+	out, none := []Fit{}, []NoFit{}
 	var all []Point
 	for _, t := range tables {
 		var points []Point
@@ -277,30 +329,42 @@ func fits(tables []Table) []Fit {
 			for r, cells := range m.Cells {
 				for _, c := range cells {
 					for _, o := range m.Own {
-						if c.Bound == "" {
-							points = append(points, Point{Task: t.Task, Model: m.Model, Reference: t.References[r].Name, Label: o.Label, Claimed: c.Value.Value, Above: c.Value.Value - o.Score})
+						if c.Bound == "" && o.Part == "" {
+							points = append(points, Point{Task: t.Task, Model: m.Model, Reference: t.References[r].Name, Label: o.Label, Claimed: c.Value.Value, Own: o.Score, Above: c.Value.Value - o.Score})
 						}
 					}
 				}
 			}
 		}
-		if f, ok := fit(t.Task, points); ok {
-			out = append(out, f)
+		if len(points) >= LinePoints {
+			if f, n, ok := fit(t.Task, points); ok {
+				out = append(out, f)
+			} else {
+				none = append(none, n)
+			}
 		}
 		if t.Task != "average" {
 			all = append(all, points...)
 		}
 	}
-	if f, ok := fit("", all); ok && len(out) > 1 {
+	if f, _, ok := fit("", all); ok && len(out) > 1 {
 		out = append(out, f)
 	}
-	return out
+	return out, none
 }
 
-// fit draws the line where there are three points at least.
-func fit(task string, points []Point) (Fit, bool) {
-	if len(points) < 3 {
-		return Fit{}, false
+// fit draws the line where there are three points of three different own scores at
+// least; else it says what there is.
+func fit(task string, points []Point) (Fit, NoFit, bool) {
+	var own []float64
+	for _, p := range points {
+		if !slices.Contains(own, p.Own) {
+			own = append(own, p.Own)
+		}
+	}
+	none := NoFit{task, len(points), len(own)}
+	if len(own) < LinePoints {
+		return Fit{}, none, false
 	}
 	points = slices.Clone(points)
 	slices.SortStableFunc(points, func(a, b Point) int { return cmp.Compare(a.Claimed, b.Claimed) })
@@ -310,10 +374,10 @@ func fit(task string, points []Point) (Fit, bool) {
 	}
 	line, ok := stat.Line(x, y, 0.95)
 	if !ok {
-		return Fit{}, false
+		return Fit{}, none, false
 	}
 	for i, r := range line.Studentized {
 		points[i].Outlier = r != nil && math.Abs(*r) > outlying
 	}
-	return Fit{Task: task, Points: points, Line: line}, true
+	return Fit{Task: task, Points: points, Line: line}, none, true
 }

@@ -1,8 +1,11 @@
 package audit
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -100,6 +103,64 @@ func TestMake(t *testing.T) {
 	}
 	if _, err := json.Marshal(a); err != nil {
 		t.Error(err)
+	}
+}
+
+// A line needs three different own scores: against one the slope is 1 by
+// construction. Scores of a part of a group are of no line, and a run of another
+// model is named.
+func TestOwnScores(t *testing.T) {
+	l := must[*Ledger](t)(Read(strings.NewReader(example)))
+	own := func(model, run string, score float64, part string) Own {
+		return Own{Model: model, RunModel: run, Label: "l-" + model, Task: "arc_easy", Score: score, Part: part, Setup: Setup{Formulation: "cf", Split: "test"}}
+	}
+	for _, c := range []struct {
+		what string
+		own  []Own
+		line bool
+		none []NoFit
+	}{
+		{"one run", []Own{own("small", "", 58, "")}, false, []NoFit{}},
+		{"one score of two models", []Own{own("small", "", 58, ""), own("large", "", 58, "")}, false, []NoFit{{"arc_easy", 4, 1}}},
+		{"two scores", []Own{own("small", "", 58, ""), own("large", "", 62, "")}, false, []NoFit{{"arc_easy", 4, 2}}},
+		{"three scores", []Own{own("small", "", 58, ""), own("large", "", 62, ""), own("third", "", 74, "")}, true, []NoFit{}},
+		{"three scores, one of a part", []Own{own("small", "", 58, ""), own("large", "", 62, ""), own("third", "", 74, "2 of 57")}, false, []NoFit{{"arc_easy", 4, 2}}},
+	} {
+		a := Make(l, c.own)
+		if line := len(a.Fits) == 1; line != c.line || len(a.Fits) > 1 || !slices.Equal(a.NoFits, c.none) {
+			t.Errorf("%s: %d lines, none for %v", c.what, len(a.Fits), a.NoFits)
+		}
+	}
+	a := Make(l, []Own{own("small", "Small", 58, ""), own("large", "other", 62, ""), own("large", "other", 61, ""), own("fourth", "x", 1, "")})
+	if want := []Renamed{{"l-large", "other", "large"}}; !slices.Equal(a.Renamed, want) || !slices.Equal(a.Unmatched, []string{"l-fourth"}) {
+		t.Errorf("renamed %v, want %v; unmatched %v", a.Renamed, want, a.Unmatched)
+	}
+	if s := a.Tables[0].OwnSetup; s == nil || *s != (Setup{"cf", "?", "?", "test", "?"}) {
+		t.Errorf("setup of own scores %v", s)
+	}
+	if text, err := json.Marshal(a); err != nil || strings.Contains(string(text), `"off_standard":null`) {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// The ledger that the documentation shows is one, and its check holds.
+func TestDocumentedLedger(t *testing.T) {
+	text := must[[]byte](t)(os.ReadFile("../docs/audit.md"))
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(text, -1)
+	if len(blocks) == 0 {
+		t.Fatal("docs/audit.md shows no ledger")
+	}
+	for _, b := range blocks {
+		l, err := Read(bytes.NewReader(b[1]))
+		if err != nil {
+			t.Errorf("%v\n%s", err, b[1])
+			continue
+		}
+		for _, v := range l.Verify() {
+			if !v.Holds {
+				t.Errorf("%s: stated %s, computed %v", v.Check.Says, v.Stated, v.Computed)
+			}
+		}
 	}
 }
 

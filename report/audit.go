@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -28,10 +29,19 @@ func Audit(w io.Writer, a audit.Audit) error {
 		b.WriteString("\n" + auditTable(t))
 	}
 	if left > 0 {
-		fmt.Fprintf(&b, "\n%d tasks with one reference and no run are left out.\n", left)
+		verb := "are"
+		if left == 1 {
+			verb = "is"
+		}
+		fmt.Fprintf(&b, "\n%s with one reference and no run %s left out.\n", plural(left, "task"), verb)
 	}
+	b.WriteString(auditRuns(a))
 	for _, f := range a.Fits {
 		b.WriteString("\n" + auditFit(f))
+	}
+	for _, f := range a.NoFits {
+		fmt.Fprintf(&b, "\n%s: no line by %s with %s; it takes %d points with %d different own scores, and different claims\n",
+			f.Task, plural(f.Points, "point"), plural(f.Own, "own score"), audit.LinePoints, audit.LinePoints)
 	}
 	held := 0
 	var broken []audit.Verdict
@@ -61,6 +71,56 @@ func Audit(w io.Writer, a audit.Audit) error {
 		return fmt.Errorf("write audit: %w", err)
 	}
 	return nil
+}
+
+// auditRuns says of the runs what their scores in the tables do not: whose they are,
+// and what is off-standard of those shown.
+func auditRuns(a audit.Audit) string {
+	var lines []string
+	own := false
+	for _, r := range a.Renamed {
+		lines = add(lines, fmt.Sprintf("The run %s is of the model %s, which the ledger calls otherwise: it is held against the claims of %s.", plain(r.Label), plain(r.RunModel), r.Model))
+	}
+	for _, t := range a.Tables {
+		for _, m := range t.Models {
+			for _, o := range m.Own {
+				own = true
+				for _, off := range o.Off {
+					lines = add(lines, fmt.Sprintf("* off-standard, %s: %s", plain(o.Label), plain(off)))
+				}
+			}
+		}
+	}
+	for _, n := range a.Notes {
+		lines = add(lines, "note: "+plain(n))
+	}
+	text := ""
+	if own {
+		text = "\nOwn: score ± one standard error, formulation, instances (n).\n"
+	}
+	if len(lines) > 0 {
+		text += "\n" + strings.Join(lines, "\n") + "\n"
+	}
+	return text
+}
+
+// ownText is an own score in a table.
+func ownText(o audit.Own) string {
+	text := fmt.Sprintf("%.1f", o.Score)
+	if !o.Standard {
+		text += "*"
+	}
+	if o.SE > 0 {
+		text += fmt.Sprintf(" ± %.1f", o.SE)
+	}
+	text += " " + strings.ToUpper(o.Setup.Formulation)
+	if o.N > 0 {
+		text += fmt.Sprintf(" n %d", o.N)
+	}
+	if o.Part != "" {
+		text += ", " + o.Part + " subjects"
+	}
+	return text
 }
 
 // worth reports whether a table compares anything.
@@ -100,9 +160,9 @@ func auditTable(t audit.Table) string {
 		if own {
 			var texts []string
 			for _, o := range m.Own {
-				texts = append(texts, fmt.Sprintf("%.1f %s", o.Score, strings.ToUpper(o.Setup.Formulation)))
+				texts = append(texts, ownText(o))
 			}
-			row = append(row, strings.Join(texts, ", "))
+			row = append(row, strings.Join(texts, "; "))
 		}
 		spread := ""
 		if m.Spread != nil {
@@ -115,6 +175,9 @@ func auditTable(t audit.Table) string {
 		row := []string{f.Name}
 		for _, r := range t.References {
 			row = append(row, r.Setup.Fields()[i].Value)
+		}
+		if t.OwnSetup != nil {
+			row = append(row, cmp.Or(t.OwnSetup.Fields()[i].Value, "?"))
 		}
 		for len(row) < len(out.header) {
 			row = append(row, "")
@@ -164,7 +227,7 @@ func auditFit(f audit.Fit) string {
 	if name == "" {
 		name = "all tasks"
 	}
-	text := fmt.Sprintf("%s: claimed minus own over claimed, %d points: slope %.3f", name, len(f.Points), f.Line.Slope)
+	text := fmt.Sprintf("%s: claimed minus own over claimed, %s: slope %.3f", name, plural(len(f.Points), "point"), f.Line.Slope)
 	if i := f.Line.SlopeInterval; i != nil {
 		text += fmt.Sprintf(" (95%% %.3f to %.3f)", i.Low, i.High)
 	}

@@ -56,6 +56,11 @@ func deviates(d record.Deviation) (name, variant string, ok bool) {
 	return name, variant, true
 }
 
+// TaskOf returns which task, group or part of a group a deviation of a record
+// concerns, and in which variant of the prompts ("" where it names none); ok is false
+// where it concerns the whole run.
+func TaskOf(d record.Deviation) (name, variant string, ok bool) { return deviates(d) }
+
 // footnotes marks rows and cells, and returns what the marks mean, in the order in
 // which a reader meets them.
 func footnotes(rows []*Row, columns []Column) []Footnote {

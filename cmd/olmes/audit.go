@@ -30,8 +30,8 @@ made; docs/audit.md) and prints, task by task, what each reference claims of eac
 the references lie apart, which setups differ or are not documented, which rankings turn with the
 reference, and which relations a source's own numbers do not keep.
 
-With runs it prints their scores beside the claims and the line of claimed minus own scores over
-claimed ones. A run belongs to the model that its label names: MODEL=RUN, or RUN where the run's
+With runs it prints their scores beside the claims, with instances and what is off-standard, and
+the line of claimed minus own scores over claimed ones, where there are three different own scores. A run belongs to the model that its label names: MODEL=RUN, or RUN where the run's
 model has the ledger's name. RUN is a record's folder, a folder of records, a glob or an id.
 
 The ledger "paper" is the OLMES paper's own.`,
@@ -41,11 +41,12 @@ The ledger "paper" is the OLMES paper's own.`,
 			if err != nil {
 				return err
 			}
-			own, err := a.ownScores(cmd.Context(), ledger, args[1:], skipBroken)
+			own, notes, err := a.ownScores(cmd.Context(), ledger, args[1:], skipBroken)
 			if err != nil {
 				return err
 			}
 			made := audit.Make(ledger, own)
+			made.Notes = append(made.Notes, notes...)
 			if figures != "" {
 				drawn, err := report.AuditFigures(made)
 				if err := saveFigures(figures, drawn, err); err != nil {
@@ -80,24 +81,28 @@ func readLedger(name string) (*audit.Ledger, error) {
 	return l, nil
 }
 
-// ownScores reads the scores of runs for the models of a ledger.
-func (a *app) ownScores(ctx context.Context, l *audit.Ledger, names []string, skipBroken bool) ([]audit.Own, error) {
+// ownScores reads the scores of runs for the models of a ledger. Notes name the runs
+// that have none.
+func (a *app) ownScores(ctx context.Context, l *audit.Ledger, names []string, skipBroken bool) (own []audit.Own, notes []string, err error) {
 	if len(names) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	sources, err := a.sources(names, skipBroken)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var own []audit.Own
 	for _, s := range sources {
 		r, err := outcome.Load(ctx, s, outcome.Metrics)
 		if err != nil {
-			return nil, coded(err)
+			return nil, nil, coded(err)
 		}
-		own = append(own, scoresOf(r, modelOf(l, s))...)
+		scores := scoresOf(r, modelOf(l, s))
+		if len(scores) == 0 {
+			notes = append(notes, fmt.Sprintf("%s has no score in the standard's rendering: no task was evaluated in both formulations, whole and without an error", s.Label))
+		}
+		own = append(own, scores...)
 	}
-	return own, nil
+	return own, notes, nil
 }
 
 // modelOf is the ledger's name of a run's model.
@@ -113,13 +118,11 @@ func modelOf(l *audit.Ledger, s outcome.Source) string {
 }
 
 func scoresOf(r *outcome.Run, model string) []audit.Own {
-	standard := true
-	for _, d := range record.Deviations(r.Record.Identity, &r.Metrics) {
-		standard = standard && !d.OffStandard
-	}
-	of := func(task, split string, shots int, s *score.Score) audit.Own {
-		o := audit.Own{Model: model, Label: r.Label, Task: task, Score: 100 * s.Accuracy, Standard: standard,
+	all := record.Deviations(r.Record.Identity, &r.Metrics)
+	of := func(task, group, split string, shots, n int, s *score.Score) audit.Own {
+		o := audit.Own{Model: model, RunModel: r.Record.Identity.Model.Name, Label: r.Label, Task: task, Score: 100 * s.Accuracy, N: n, Off: offStandard(all, task, group),
 			Setup: audit.Setup{Formulation: string(s.Formulation), Normalization: string(s.Normalization), Split: split, Shots: strconv.Itoa(shots), Examples: "curated"}}
+		o.Standard = len(o.Off) == 0
 		if s.SE != nil {
 			o.SE = 100 * *s.SE
 		}
@@ -136,17 +139,46 @@ func scoresOf(r *outcome.Run, model string) []audit.Own {
 	out := []audit.Own{}
 	for _, t := range r.Metrics.Tasks {
 		if t.Score != nil && t.Variant == "" {
-			out = append(out, of(t.Task, t.Split, shots(t.Task, ""), t.Score))
+			out = append(out, of(t.Task, t.Group, t.Split, shots(t.Task, ""), t.Instances, t.Score))
 		}
 	}
 	for _, g := range r.Metrics.Groups {
-		if g.Score != nil && g.Variant == "" && g.Tasks == g.Size {
-			out = append(out, of(g.Group, g.Split, shots("", g.Group), g.Score))
+		if g.Score == nil || g.Variant != "" {
+			continue
 		}
+		n := 0
+		for _, t := range r.Metrics.Tasks {
+			if t.Group == g.Group && t.Split == g.Split && t.Variant == "" {
+				n += t.Instances
+			}
+		}
+		o := of(g.Group, g.Group, g.Split, shots("", g.Group), n, g.Score)
+		if g.Tasks != g.Size {
+			o.Part, o.Standard = fmt.Sprintf("%d of %d", g.Tasks, g.Size), false
+			o.Off = append(o.Off, fmt.Sprintf("%s: %s subjects", g.Group, o.Part))
+		}
+		out = append(out, o)
 	}
 	if s := r.Metrics.Suite; s != nil && s.Average != nil {
-		out = append(out, of("average", "", 0, &score.Score{Estimate: *s.Average}))
-		out[len(out)-1].Setup = audit.Setup{Formulation: "best"}
+		o := of("average", "", "", 0, 0, &score.Score{Estimate: *s.Average})
+		o.Setup = audit.Setup{Formulation: "best"}
+		out = append(out, o)
+	}
+	return out
+}
+
+// offStandard says what of a score in the standard's rendering is off-standard: of
+// the whole run, of its task, or of its group where that is the task's. The average
+// is of all tasks.
+func offStandard(all []record.Deviation, task, group string) []string {
+	out := []string{}
+	for _, d := range all {
+		name, variant, ofTask := report.TaskOf(d)
+		switch {
+		case !d.OffStandard, d.Code == "variant", variant != "":
+		case !ofTask, name == task, task == "average", group != "" && name == group, group == task && strings.HasPrefix(name, task+"_"):
+			out = append(out, d.Text)
+		}
 	}
 	return out
 }
