@@ -13,11 +13,14 @@ import (
 // arithmetic. What a record does not say is said to be unknown.
 func (c *comparison) accounted(all []value, d Distribution) Cause {
 	a, b := c.a.Record.Identity, c.b.Record.Identity
+	if c.different {
+		return Cause{Code: OtherWeights, Text: "the models are different, and so are their weights", Certain: true}
+	}
 	var found []Cause
 	add := func(code Code, run, format string, args ...any) {
 		found = append(found, Cause{Code: code, Run: run, Text: fmt.Sprintf(format, args...), Certain: true})
 	}
-	unknown := otherModel(a, b, add)
+	unknown := otherAdapter(a, b, add)
 	if len(found) == 0 {
 		unknown = append(unknown, otherBits(a, b, add)...)
 		unknown = append(unknown, otherPrecision(a, b, add)...)
@@ -60,16 +63,11 @@ func (c *comparison) accounted(all []value, d Distribution) Cause {
 // adder takes a cause.
 type adder = func(code Code, run, format string, args ...any)
 
-// otherModel reports models that cannot have the same weights. It returns what is
-// not known.
-func otherModel(a, b record.Identity, add adder) (unknown []string) {
+// otherAdapter reports adapters that are not the same. It returns what is not
+// known of the weights.
+func otherAdapter(a, b record.Identity, add adder) (unknown []string) {
 	m, n := a.Model, b.Model
-	switch {
-	case m.Parameters > 0 && n.Parameters > 0 && m.Parameters != n.Parameters && m.Architecture != n.Architecture:
-		add(OtherWeights, "", "these are different models: %s (%s, %d parameters) and %s (%s, %d)", m.Name, m.Architecture, m.Parameters, n.Name, n.Architecture, n.Parameters)
-	case m.Vocab > 0 && n.Vocab > 0 && m.Vocab != n.Vocab:
-		add(OtherWeights, "", "these are different models: %s has %d tokens, %s has %d", m.Name, m.Vocab, n.Name, n.Vocab)
-	case m.Adapter != n.Adapter || m.AdapterSHA256 != n.AdapterSHA256:
+	if m.Adapter != n.Adapter || m.AdapterSHA256 != n.AdapterSHA256 {
 		add(OtherWeights, "", "the adapters are not the same: %s and %s", orNone(m.Adapter), orNone(n.Adapter))
 	}
 	for i, id := range []record.Identity{a, b} {

@@ -24,6 +24,14 @@ func Compare(a, b *outcome.Run, o Options) Report {
 	}
 	r := Report{A: side(a), B: side(b), Flips: []Flip{}, Unknown: []string{}}
 	c.match()
+	r.Shared = c.shared
+	if other, ok := differentModels(a.Record.Identity, b.Record.Identity); ok {
+		c.different = true
+		r.Models = &c.finish([]Cause{other})[0]
+		r.First = r.Models
+	} else {
+		c.doubtful()
+	}
 	for _, stage := range []func() Stage{c.instances, c.requests, c.ids, c.logProbs} {
 		r.Stages = append(r.Stages, stage())
 	}
@@ -50,14 +58,29 @@ func Compare(a, b *outcome.Run, o Options) Report {
 type comparison struct {
 	a, b       *outcome.Run
 	o          Options
+	different  bool // the models are
 	pairs      []*pair
-	onlyA      []string // tasks, with formulation, that only one run has
-	onlyB      []string
+	onlyA      []lone // tasks, with formulation, that only one run has
+	onlyB      []lone
+	shared     int // instances that both runs have
 	unknown    []string
 	references map[[2]string]*Reference
 	turned     map[docOf]bool // instances whose choices stand in another order
 	reworded   map[docOf]bool // instances of whose choices one has another text in CF
 }
+
+// lone is one task in one formulation that one run alone has.
+type lone struct {
+	task        *outcome.Task
+	formulation olmes.Formulation
+	n           int // instances
+}
+
+// apart reports whether both runs hold instances and share none.
+func (c *comparison) apart() bool { return c.a.Instances() && c.b.Instances() && c.shared == 0 }
+
+// noneShared is why there is nothing to compare by instance.
+const noneShared = "the runs share no instance"
 
 // pair is one task in one formulation, in both runs.
 type pair struct {
@@ -149,12 +172,13 @@ func (c *comparison) match() {
 		tb := partner[ta]
 		for _, f := range formulations(ta) {
 			if tb == nil || tb.Forms[f] == nil {
-				c.onlyA = append(c.onlyA, name(ta, f))
+				c.onlyA = append(c.onlyA, lone{ta, f, ta.Forms[f].Len()})
 				continue
 			}
 			p := &pair{ta: ta, tb: tb, formulation: f, a: ta.Forms[f], b: tb.Forms[f], comparable: ta.Split == tb.Split || ta.Split == "" || tb.Split == ""}
 			if p.comparable {
 				p.join()
+				c.shared += len(p.both)
 			}
 			c.pairs = append(c.pairs, p)
 		}
@@ -163,14 +187,14 @@ func (c *comparison) match() {
 		}
 		for _, f := range formulations(tb) {
 			if ta.Forms[f] == nil {
-				c.onlyB = append(c.onlyB, name(tb, f))
+				c.onlyB = append(c.onlyB, lone{tb, f, tb.Forms[f].Len()})
 			}
 		}
 	}
 	for _, tb := range c.b.Tasks {
 		if !used[tb] {
 			for _, f := range formulations(tb) {
-				c.onlyB = append(c.onlyB, name(tb, f))
+				c.onlyB = append(c.onlyB, lone{tb, f, tb.Forms[f].Len()})
 			}
 		}
 	}

@@ -57,6 +57,8 @@ func (c *comparison) decisions() ([]Flip, Stage) {
 	}
 	s.Same = outcomeOf(s.Different, s.Unknown, s.Compared)
 	switch {
+	case c.apart():
+		s.Text = "no decisions to compare: " + noneShared
 	case s.Compared == 0:
 		s.Text = "no decisions to compare"
 	case s.Different == 0:

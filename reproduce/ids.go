@@ -67,6 +67,8 @@ func (c *comparison) ids() Stage {
 		s.Text = fmt.Sprintf("%s have the same ids, of %d it is not known", plural(s.Compared, "request", "requests"), s.Unknown)
 	case s.Unknown > 0:
 		s.Text = "not known: no digests of the ids to compare"
+	case c.apart():
+		s.Text = "no requests to compare: " + noneShared
 	default:
 		s.Text = "no requests of the same text to compare"
 	}

@@ -2,7 +2,9 @@ package reproduce
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"olmes"
@@ -21,23 +23,21 @@ func (c *comparison) instances() Stage {
 	for _, side := range []struct {
 		run  string
 		r    *outcome.Run
-		only []string
+		only []lone
 	}{{"b", c.b, c.onlyA}, {"a", c.a, c.onlyB}} { // what only A has, B lacks
 		switch {
 		case !side.r.Instances():
 			s.Unknown++
 			c.doubt("%s holds no instances, only scores, so nothing below the scores can be compared", side.r.Label)
 		case len(side.only) > 0:
-			s.Causes = append(s.Causes, Cause{Stage: Instances, Code: TaskMissing, Run: side.run, Certain: true, Count: len(side.only),
-				Text: fmt.Sprintf("%s has nothing of %s", upper(side.run), some(side.only, 6))})
-			s.Different += len(side.only)
+			s.Causes = append(s.Causes, missingTasks(side.run, side.only))
+			s.Compared += s.Causes[len(s.Causes)-1].Count
 		}
 	}
 	for _, p := range c.pairs {
 		if !p.comparable {
 			n := max(p.a.Len(), p.b.Len())
 			s.Compared += n
-			s.Different += n
 			s.Causes = append(s.Causes, Cause{Stage: Instances, Code: OtherSplit, Certain: true, Count: n, Run: offSplit(p),
 				Text:  fmt.Sprintf("%s: A takes the split %s, B the split %s", p.ta.Name, p.ta.Split, p.tb.Split),
 				Where: []Where{{p.ta.Name, p.ta.Variant, p.formulation, n, n}}})
@@ -51,21 +51,120 @@ func (c *comparison) instances() Stage {
 		s.Causes = c.halves(s.Causes, p)
 		s.Causes = c.gold(s.Causes, p)
 	}
-	for i := range s.Causes {
-		if s.Causes[i].Code != TaskMissing && s.Causes[i].Code != OtherSplit {
-			s.Different += s.Causes[i].Count
-		}
-	}
+	t := tell(s.Causes)
+	s.Different = t.different
+	s.Unknown += c.goldless()
 	s.Same = outcomeOf(s.Different, s.Unknown, s.Compared)
-	switch s.Same {
-	case Yes:
+	switch {
+	case s.Same == No && c.apart():
+		s.Text = noneShared + ": " + t.text
+	case s.Same == No:
+		s.Text = fmt.Sprintf("%d of %s differ: %s", s.Different, plural(s.Compared, "instance", "instances"), t.text)
+	case s.Same == Yes:
 		s.Text = fmt.Sprintf("the same %s, with the same right answers", plural(s.Compared, "instance", "instances"))
-	case No:
-		s.Text = fmt.Sprintf("%d of %s differ", s.Different, plural(s.Compared, "instance", "instances"))
+	case s.Compared > 0:
+		s.Text = fmt.Sprintf("the same %s; of %d it is not known whether the right answers are the same", plural(s.Compared, "instance", "instances"), s.Unknown)
 	default:
 		s.Text = "no instances to compare"
 	}
 	return s
+}
+
+// missingTasks names the tasks and formulations that a run has not, and counts
+// their instances.
+func missingTasks(run string, only []lone) Cause {
+	c := Cause{Stage: Instances, Code: TaskMissing, Run: run, Certain: true}
+	var names []string
+	for _, o := range only {
+		names = append(names, name(o.task, o.formulation))
+		c.Count += o.n
+		c.Where = append(c.Where, Where{o.task.Name, o.task.Variant, o.formulation, o.n, o.n})
+	}
+	c.Text = fmt.Sprintf("%s has nothing of %s: %s", upper(run), some(names, 6), plural(c.Count, "instance", "instances"))
+	return c
+}
+
+// told is what the causes of a stage come to.
+type told struct {
+	different int // instances, each counted once
+	text      string
+}
+
+// tell counts the instances that causes concern, before their lists are cut, and
+// says what is the matter with how many.
+func tell(causes []Cause) (t told) {
+	type instance struct {
+		task, variant, alone string
+		formulation          olmes.Formulation
+		doc                  int
+	}
+	all := map[instance]bool{}
+	counts := map[string]int{}
+	var order []string
+	add := func(what string, n int) {
+		if counts[what] == 0 {
+			order = append(order, what)
+		}
+		counts[what] += n
+	}
+	for _, c := range causes {
+		switch c.Code {
+		case TaskMissing:
+			t.different += c.Count
+			add("in "+otherRun(c.Run)+" alone", c.Count)
+			continue
+		case OtherSplit:
+			t.different += c.Count
+			add("of another split", c.Count)
+			continue
+		}
+		by := map[string]map[instance]bool{}
+		for _, at := range c.Examples {
+			what, alone := troubles[c.Code], ""
+			if x, ok := strings.CutPrefix(at.Detail, onlyIn); ok {
+				what, alone = "in "+x+" alone", x
+			}
+			key := instance{at.Task, at.Variant, alone, at.Formulation, at.DocID}
+			if all[key] = true; by[what] == nil {
+				by[what] = map[instance]bool{}
+			}
+			by[what][key] = true
+		}
+		for _, what := range slices.Sorted(maps.Keys(by)) {
+			add(what, len(by[what]))
+		}
+	}
+	t.different += len(all)
+	parts := make([]string, len(order))
+	for i, what := range order {
+		parts[i] = fmt.Sprintf("%d %s", counts[what], what)
+	}
+	t.text = strings.Join(parts, ", ")
+	return t
+}
+
+// onlyIn begins the detail of an instance that one run has.
+const onlyIn = "only in "
+
+// troubles says what is the matter with instances that both runs have.
+var troubles = map[Code]string{
+	RequestMissing: "with choices in one run only",
+	RequestFailed:  "with requests that one run alone has scored",
+	Numbering:      "under other doc_ids",
+	GoldLabel:      "with another right answer",
+	ChoiceOrder:    "with their choices in another order",
+}
+
+// goldless counts shared instances of which a run does not tell the right answer.
+func (c *comparison) goldless() (n int) {
+	for _, p := range c.pairs {
+		for _, x := range p.both {
+			if p.a.Gold[x.A] < 0 || p.b.Gold[x.B] < 0 {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // outcomeOf is what counts say of a stage.
@@ -113,7 +212,7 @@ func (c *comparison) absent(causes []Cause, p *pair) []Cause {
 	at := func(docs []int32, of []int, run string) []At {
 		out := make([]At, len(of))
 		for k, i := range of {
-			out[k] = At{Task: p.ta.Name, Variant: p.ta.Variant, Formulation: p.formulation, DocID: int(docs[i]), Detail: "only in " + upper(run)}
+			out[k] = At{Task: p.ta.Name, Variant: p.ta.Variant, Formulation: p.formulation, DocID: int(docs[i]), Detail: onlyIn + upper(run)}
 		}
 		return out
 	}

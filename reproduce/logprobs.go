@@ -23,6 +23,7 @@ type value struct {
 	envA, envB   int32
 	beyond       bool
 	largestToken float64 // difference of one token, nats; 0 where not known
+	sumA, sumB   float64 // over the tokens, nats; NaN where these are not known
 }
 
 func (v *value) d() float64 { return v.b - v.a }
@@ -53,6 +54,9 @@ func (c *comparison) logProbs() Stage {
 	}
 	if len(all) == 0 {
 		s.Text = "no requests that were fed as the same ids to compare"
+		if c.apart() {
+			s.Text = "no requests to compare: " + noneShared
+		}
 		return s
 	}
 	d := distribution(all, noise)
@@ -97,7 +101,7 @@ func (c *comparison) logProbs() Stage {
 func (p *pair) value(x outcome.Pair, ka, kb, k int) (value, bool) {
 	a, b := &p.a.Choice, &p.b.Choice
 	v := value{p: p, x: x, choice: k, a: a.LogProb[ka], b: b.LogProb[kb], tokens: int(a.Tokens[ka]), chars: int(a.Chars[ka]),
-		chunkA: p.a.Chunk[x.A], chunkB: p.b.Chunk[x.B], envA: p.a.Env[x.A], envB: p.b.Env[x.B]}
+		chunkA: p.a.Chunk[x.A], chunkB: p.b.Chunk[x.B], envA: p.a.Env[x.A], envB: p.b.Env[x.B], sumA: sum(a.TokenLogProb[ka]), sumB: sum(b.TokenLogProb[kb])}
 	if la, lb := a.TokenLogProb[ka], b.TokenLogProb[kb]; len(la) == len(lb) {
 		for i := range la {
 			v.largestToken = max(v.largestToken, math.Abs(la[i]-lb[i]))
@@ -106,9 +110,22 @@ func (p *pair) value(x outcome.Pair, ka, kb, k int) (value, bool) {
 	return v, !math.IsNaN(v.a) && !math.IsNaN(v.b)
 }
 
+// sum of a request's tokens, NaN where there are none.
+func sum(tokens []float64) float64 {
+	if len(tokens) == 0 {
+		return math.NaN()
+	}
+	total := 0.0
+	for _, v := range tokens {
+		total += v
+	}
+	return total
+}
+
 // unconditional is value for the second half of pmi.
 func (p *pair) unconditional(x outcome.Pair, ka, kb, k int) (value, bool) {
 	v, _ := p.value(x, ka, kb, k)
+	v.sumA, v.sumB = math.NaN(), math.NaN()
 	v.a, v.b = p.a.Choice.Unconditional[ka], p.b.Choice.Unconditional[kb]
 	return v, !math.IsNaN(v.a) && !math.IsNaN(v.b)
 }
@@ -188,16 +205,29 @@ func nats(v float64) string { return fmt.Sprintf("%.2g nats", v) }
 // differences are, what form they have, and what the records say of weights and
 // arithmetic.
 func (c *comparison) whyValues(all []value, d Distribution, noise float64) []Cause {
-	cause, ok := c.concentrated(all)
-	if !ok {
-		cause, ok = form(all, d, noise)
+	describe := func(cause Cause, values []value, d Distribution) []Cause {
+		cause.Stage = LogProbs
+		cause.Text += fmt.Sprintf(": differences of mean %+.2g, standard deviation %.2g, largest %.2g nats", d.Mean, d.SD, d.Largest)
+		return where(cause, values)
 	}
-	if !ok {
-		cause = c.accounted(all, d)
+	if cause, ok := form(all, d, noise); ok {
+		return describe(cause, all, d)
 	}
-	cause.Stage = LogProbs
-	cause.Text += fmt.Sprintf(": differences of mean %+.2g, standard deviation %.2g, largest %.2g nats", d.Mean, d.SD, d.Largest)
-	return where(cause, all)
+	var causes []Cause
+	parts, rest := c.exact(all, noise)
+	for _, p := range parts {
+		causes = append(causes, describe(p.cause, p.values, distribution(p.values, noise))...)
+	}
+	if len(parts) > 0 {
+		if d = distribution(rest, noise); d.Beyond == 0 {
+			return causes
+		}
+	}
+	cause, ok := c.concentrated(rest)
+	if !ok {
+		cause = c.accounted(rest, d)
+	}
+	return append(causes, describe(cause, rest, d)...)
 }
 
 // where adds to a cause the requests beyond the noise, the largest differences of
@@ -227,37 +257,46 @@ func where(cause Cause, all []value) []Cause {
 }
 
 // concentrated reports that only what one machine or one chunk computed differs
-// beyond the noise.
+// beyond the noise. Where that is so in both runs, neither is named.
 func (c *comparison) concentrated(all []value) (Cause, bool) {
 	const mostly = 0.5 // of what is there differs
-	for _, run := range []struct {
-		name  string
-		r     *outcome.Run
-		env   func(v *value) int32
-		chunk func(v *value) string
-	}{
-		{"a", c.a, func(v *value) int32 { return v.envA }, func(v *value) string { return v.chunkA }},
-		{"b", c.b, func(v *value) int32 { return v.envB }, func(v *value) string { return v.chunkB }},
-	} {
-		if at, groups, share := concentration(all, run.env); groups > 1 && share >= mostly {
-			text := fmt.Sprintf("only what environment %d of %s computed differs", at, upper(run.name))
-			if envs := run.r.Record.Provenance.Environments; int(at) < len(envs) {
-				e := envs[at]
-				text += " (" + words(e.OS, e.CPU, e.Engine, e.EngineVersion, e.EngineVariant, e.Library, e.Accelerator) + ")"
-			}
-			return Cause{Code: OneEnvironment, Run: run.name, Text: text, Certain: true}, true
+	both := func(code Code, a, b string) (Cause, bool) {
+		cause := Cause{Code: code, Certain: true}
+		switch {
+		case a != "" && b != "":
+			cause.Text = fmt.Sprintf("only what %s and %s hold differs", a, b)
+		case a != "":
+			cause.Run, cause.Text = "a", fmt.Sprintf("only what %s holds differs", a)
+		case b != "":
+			cause.Run, cause.Text = "b", fmt.Sprintf("only what %s holds differs", b)
 		}
+		return cause, cause.Text != ""
 	}
-	for _, run := range []struct {
-		name  string
-		chunk func(v *value) string
-	}{{"a", func(v *value) string { return v.chunkA }}, {"b", func(v *value) string { return v.chunkB }}} {
-		at, groups, share := concentration(all, run.chunk)
-		if groups > 2 && share >= mostly && at != "" {
-			return Cause{Code: OneChunk, Text: fmt.Sprintf("only chunk %.12s of %s differs, of %d", at, upper(run.name), groups), Certain: true}, true
+	environment := func(run string, r *outcome.Run, of func(v *value) int32) string {
+		at, groups, share := concentration(all, of)
+		if groups < 2 || share < mostly {
+			return ""
 		}
+		text := fmt.Sprintf("environment %d of %s", at, run)
+		if envs := r.Record.Provenance.Environments; int(at) < len(envs) {
+			e := envs[at]
+			text += " (" + words(e.OS, e.CPU, e.Engine, e.EngineVersion, e.EngineVariant, e.Library, e.Accelerator) + ")"
+		}
+		return text
 	}
-	return Cause{}, false
+	if cause, ok := both(OneEnvironment, environment("A", c.a, func(v *value) int32 { return v.envA }), environment("B", c.b, func(v *value) int32 { return v.envB })); ok {
+		return cause, true
+	}
+	chunk := func(run string, of func(v *value) string) string {
+		at, groups, share := concentration(all, of)
+		if groups <= 2 || share < mostly || at == "" {
+			return ""
+		}
+		return fmt.Sprintf("chunk %.12s of %s (of %d)", at, run, groups)
+	}
+	cause, ok := both(OneChunk, chunk("A", func(v *value) string { return v.chunkA }), chunk("B", func(v *value) string { return v.chunkB }))
+	cause.Run = "" // the other run may just not say what it computed together
+	return cause, ok
 }
 
 func words(parts ...string) string {
@@ -283,69 +322,6 @@ func concentration[K comparable](all []value, group func(v *value) K) (at K, gro
 		at, share = k, float64(n)/float64(total[k])
 	}
 	return at, len(total), share
-}
-
-// leastForm is how many values a form of their differences is read off.
-const leastForm = 8
-
-// formRest is the share of the differences that a simple rule may leave over.
-const formRest = 0.02
-
-// form reports that all differences follow one simple rule, as those between two
-// ways of writing the same numbers do.
-func form(all []value, d Distribution, noise float64) (Cause, bool) {
-	if d.N < leastForm || d.Beyond*2 < d.N {
-		return Cause{}, false
-	}
-	// Numbers that went through text or 32 bits agree to some digits only; what is
-	// left over must be little beside what there was.
-	fits := func(rule func(v *value) float64) bool {
-		left := 0.0
-		for i := range all {
-			want := rule(&all[i])
-			rest := math.Abs(all[i].b - want)
-			if !(rest <= noise+1e-3*math.Abs(want)+1e-6) {
-				return false
-			}
-			left += max(0, rest-noise)
-		}
-		return left <= formRest*d.MeanAbs*float64(d.N)
-	}
-	several := slices.ContainsFunc(all, func(v value) bool { return v.tokens > 1 })
-	ratio := median(all, func(v *value) float64 { return v.b / v.a })
-	perToken := median(all, func(v *value) float64 { return v.d() / math.Max(1, float64(v.tokens)) })
-	for _, try := range []struct {
-		code Code
-		text string
-		rule func(v *value) float64
-		when bool
-	}{
-		{Scale, "B holds logarithms to the base 2", func(v *value) float64 { return v.a / math.Ln2 }, true},
-		{Scale, "B holds logarithms to the base 10", func(v *value) float64 { return v.a / math.Ln10 }, true},
-		{Scale, "A holds logarithms to the base 2", func(v *value) float64 { return v.a * math.Ln2 }, true},
-		{Scale, "A holds logarithms to the base 10", func(v *value) float64 { return v.a * math.Ln10 }, true},
-		{Scale, "B holds means over tokens, A sums", func(v *value) float64 { return v.a / float64(v.tokens) }, several},
-		{Scale, "A holds means over tokens, B sums", func(v *value) float64 { return v.a * float64(v.tokens) }, several},
-		{Scale, "B holds means over characters, A sums", func(v *value) float64 { return v.a / float64(v.chars) }, true},
-		{Scale, "B holds probabilities, A their logarithms", func(v *value) float64 { return math.Exp(v.a) }, true},
-		{Shift, fmt.Sprintf("all are moved by %+.3g nats a request", d.Median), func(v *value) float64 { return v.a + d.Median }, math.Abs(d.Median) > noise},
-		{Shift, fmt.Sprintf("all are moved by %+.3g nats a token", perToken), func(v *value) float64 { return v.a + perToken*float64(v.tokens) }, several && math.Abs(perToken) > noise},
-		{Scale, fmt.Sprintf("B's are %.4g times A's", ratio), func(v *value) float64 { return ratio * v.a }, math.Abs(ratio-1) > 0.01},
-	} {
-		if try.when && fits(try.rule) {
-			return Cause{Code: try.code, Text: try.text, Certain: true}, true
-		}
-	}
-	return Cause{}, false
-}
-
-func median(all []value, of func(v *value) float64) float64 {
-	x := make([]float64, len(all))
-	for i := range all {
-		x[i] = of(&all[i])
-	}
-	slices.Sort(x)
-	return quantile(x, 0.5)
 }
 
 // unconditional names differences that only the requests without the question have.

@@ -20,11 +20,15 @@ type Options struct {
 
 // Report says where two runs part. Lists are never nil.
 type Report struct {
-	A      Side    `json:"a"`
-	B      Side    `json:"b"`
+	A Side `json:"a"`
+	B Side `json:"b"`
+	// Models is what proves that the runs are of different models, null where the
+	// records do not (absent in JSON). Such runs are compared all the same.
+	Models *Cause  `json:"models,omitempty"`
+	Shared int     `json:"shared"` // instances that both runs have, each formulation counted
 	Stages []Stage `json:"stages"` // all six, in order
-	// First is the first cause by the order of the stages, null where there is
-	// none.
+	// First is the first cause: Models, else the first by the order of the stages,
+	// null where there is none.
 	First   *Cause   `json:"first"`
 	Flips   []Flip   `json:"flips"`  // decisions that differ, all of them
 	Scores  []Score  `json:"scores"` // on the instances that both runs have
@@ -38,7 +42,7 @@ type Side struct {
 	Label     string `json:"label"`
 	ID        string `json:"id"`
 	Evidence  string `json:"evidence"`
-	Model     string `json:"model"`
+	Model     string `json:"model"`     // its name; "" where not known
 	Weights   string `json:"weights"`   // their types and the precision they are computed in, in words
 	Engine    string `json:"engine"`    // in words; "" where not known
 	BOS       string `json:"bos"`       // in words
@@ -58,8 +62,9 @@ const (
 // StageName names a stage.
 type StageName string
 
-// The stages in their order.
+// The stages in their order; Models is none, but where a cause of that kind stands.
 const (
+	Models    StageName = "models"
 	Instances StageName = "instances"
 	Requests  StageName = "requests"
 	IDs       StageName = "ids"
@@ -89,6 +94,7 @@ type Code string
 
 // Causes, by stage.
 const (
+	OtherModel Code = "model" // another model: architecture, parameters or vocabulary
 	// Instances.
 	TaskMissing    Code = "task-missing"    // a task, formulation or variant is in one run only
 	OtherSplit     Code = "split"           // another split of the dataset

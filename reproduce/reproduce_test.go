@@ -277,10 +277,6 @@ func TestLogProbs(t *testing.T) {
 			quantized(s, 2)
 			s.Change = func(id *record.Identity) { id.Model.SHA256 = strings.Repeat("a", 64) }
 		}, reproduce.OtherWeights, "", "other files"},
-		{"model", func(s *outcometest.Spec) {
-			quantized(s, 2)
-			s.Change = func(id *record.Identity) { id.Model.Vocab, id.Model.SHA256 = 7, strings.Repeat("a", 64) }
-		}, reproduce.OtherWeights, "", "different models"},
 		{"engine", func(s *outcometest.Spec) {
 			quantized(s, 0.01)
 			s.Change = func(id *record.Identity) { id.Engine.Name = "torch" }

@@ -43,8 +43,12 @@ func (c *comparison) requests() Stage {
 		s.Text = fmt.Sprintf("%d of %s have another text", s.Different, plural(s.Compared, "request", "requests"))
 	case s.Compared > 0:
 		s.Text = fmt.Sprintf("%s have the same text, of %d it is not known", plural(s.Compared, "request", "requests"), s.Unknown)
-	default:
+	case s.Unknown > 0:
 		s.Text = "not known: no digests of the requests to compare"
+	case c.apart():
+		s.Text = "no requests to compare: " + noneShared
+	default:
+		s.Text = "no requests of the same choices to compare"
 	}
 	return s
 }

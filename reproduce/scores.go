@@ -47,7 +47,7 @@ func (c *comparison) scores() ([]Score, Stage) {
 	if a, ok := average(best); ok && c.a.Metrics.Suite != nil && c.b.Metrics.Suite != nil {
 		out = append(out, a)
 	}
-	if len(out) == 0 {
+	if len(out) == 0 && !c.apart() {
 		out = c.aggregates()
 	}
 	no, unknown := 0, 0
@@ -67,6 +67,8 @@ func (c *comparison) scores() ([]Score, Stage) {
 	s.Unknown = unknown
 	s.Same = outcomeOf(no, unknown, s.Compared)
 	switch {
+	case c.apart():
+		s.Text = "no scores to compare: " + noneShared
 	case s.Compared == 0:
 		s.Text = "no scores to compare"
 	case s.Different == 0:
@@ -108,7 +110,7 @@ func (c *comparison) unitScores(key string, members []string) (out []Score, best
 	if !okA || !okB {
 		return out, nil
 	}
-	if fa != fb && c.apart(members) {
+	if fa != fb && c.uneven(members) {
 		c.doubt("%s: the better formulation is %s in A and %s in B, each by instances of its own, so these scores are not compared", olmes.Label(plain, variant), fa, fb)
 		return out, nil
 	}
@@ -123,8 +125,8 @@ func (c *comparison) unitScores(key string, members []string) (out []Score, best
 	return out, &score
 }
 
-// apart reports whether a run has instances of tasks that the other has not.
-func (c *comparison) apart(members []string) bool {
+// uneven reports whether a run has instances of tasks that the other has not.
+func (c *comparison) uneven(members []string) bool {
 	return slices.ContainsFunc(c.pairs, func(p *pair) bool {
 		return slices.Contains(members, name(p.ta, "")) && len(p.onlyA)+len(p.onlyB) > 0
 	})
@@ -271,7 +273,7 @@ func verdict(r *Report) string {
 	for _, n := range []StageName{Instances, Requests, IDs, LogProbs, Decisions} {
 		same = same && stages[n].Same == Yes
 	}
-	if d := stages[LogProbs].Differences; same && d != nil && d.Equal == d.N {
+	if d := stages[LogProbs].Differences; same && r.First == nil && d != nil && d.Equal == d.N {
 		return "The runs are the same: every instance, request, id, log-probability and decision."
 	}
 	if same && r.Agree == Yes && r.First == nil {
@@ -279,6 +281,8 @@ func verdict(r *Report) string {
 	}
 	text := ""
 	switch largest := largestScore(r.Scores); {
+	case len(r.Scores) == 0 && strings.HasSuffix(stages[Scores].Text, noneShared):
+		text = "There are no scores to compare: " + noneShared
 	case len(r.Scores) == 0:
 		text = "There are no scores to compare"
 	case stages[Scores].Different == 0:
@@ -330,6 +334,9 @@ func verdict(r *Report) string {
 	}
 	if len(further) > 0 {
 		text += "; further ones: " + strings.Join(further, ", ")
+	}
+	if r.Models != nil {
+		text = "The runs are of different models. " + text
 	}
 	return text + "."
 }

@@ -38,7 +38,8 @@ standard's; nothing is fetched. Differences beyond the noise that the runs have 
 count; --noise X takes X instead, in nats for a request and in the unit of the
 normalization for the margin between two choices.
 
-It exits with 0 where the scores agree, 4 where they do not or it cannot be told.
+It exits with 0 where the scores agree, 4 where they do not or it cannot be told, and 64
+where the runs share nothing that could be compared.
 
 --which FILE names instead the implementation that another tool's results or requests come
 from, by the marks that it left (docs/import.md).`,
@@ -89,7 +90,11 @@ from, by the marks that it left (docs/import.md).`,
 			} else {
 				err = printReproduction(a.stdout, r)
 			}
-			if err == nil && r.Agree != reproduce.Yes {
+			switch {
+			case err != nil || r.Agree == reproduce.Yes:
+			case r.Shared == 0 && len(r.Scores) == 0:
+				err = &run.UsageError{Err: fmt.Errorf("%s and %s share no instance, and so nothing that can be compared; give two runs of the same tasks", r.A.Label, r.B.Label)}
+			default:
 				err = &exitError{code: exitOffStandard}
 			}
 			return err
@@ -172,9 +177,12 @@ func printReproduction(w io.Writer, r reproduce.Report) error {
 		side reproduce.Side
 	}{{"A", r.A}, {"B", r.B}} {
 		fmt.Fprintf(b, "%s  %s  run %s, %s, %d predictions\n", s.name, s.side.Label, s.side.ID[:min(record.ShortID, len(s.side.ID))], s.side.Evidence, s.side.Instances)
-		fmt.Fprintf(b, "   weights: %s; engine: %s; BOS: %s\n", orUnknown(s.side.Weights), orUnknown(s.side.Engine), s.side.BOS)
+		fmt.Fprintf(b, "   model: %s; weights: %s; engine: %s; BOS: %s\n", orUnknown(s.side.Model), orUnknown(s.side.Weights), orUnknown(s.side.Engine), s.side.BOS)
 	}
 	fmt.Fprintln(b)
+	if r.Models != nil {
+		fmt.Fprintf(b, "   %-18s %-8s %s\n", r.Models.Stage, "differ", r.Models.Text)
+	}
 	marks := map[reproduce.Answer]string{reproduce.Yes: "same", reproduce.No: "differ", reproduce.Unknown: "unknown"}
 	for i, s := range r.Stages {
 		fmt.Fprintf(b, "%d. %-18s %-8s %s\n", i+1, s.Name, marks[s.Same], s.Text)
