@@ -114,6 +114,9 @@ func (r *Row) cardRow(u *Unit, columns []Column, ties bool) []string {
 			name = c.Name
 		}
 	}
+	if part := u.lacking(); part != "" {
+		name += " (" + part + ")"
+	}
 	score, se, form, normalization := none, none, none, none
 	if s := u.Score; s != nil {
 		score, se, form, normalization = percent(&s.Accuracy), dash(percent(s.SE)), strings.ToUpper(string(s.Formulation)), string(s.Normalization)
@@ -210,7 +213,8 @@ type indexMetric struct {
 
 // ModelIndex prints Hugging Face metadata of the rows as YAML: accuracies in
 // percent, one result a task and the average. What is off-standard says so in the
-// metric's name.
+// metric's name; a group of which some tasks alone were run is named as an accuracy over
+// them, in dataset and metric, and never as an OLMES score.
 func (s *Sheet) ModelIndex(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("model-index:")
@@ -307,10 +311,14 @@ func (r *Row) indexed(s *Sheet) indexed {
 			continue
 		}
 		repo, config := repository(c.Task)
+		name, what := c.Name, "OLMES score"
+		if part := u.lacking(); part != "" {
+			name, what = name+" ("+part+")", "accuracy over "+part+", no OLMES score"
+		}
 		m.Results = append(m.Results, result{
 			Task:    indexTask{"multiple-choice", "Multiple choice"},
-			Dataset: indexDataset{c.Name, repo, config, u.Split, indexArgs{shots, u.Instances}},
-			Metrics: []indexMetric{{"acc", rounded(u.Score.Accuracy), fmt.Sprintf("OLMES score (%s, normalization %s)%s",
+			Dataset: indexDataset{name, repo, config, u.Split, indexArgs{shots, u.Instances}},
+			Metrics: []indexMetric{{"acc", rounded(u.Score.Accuracy), fmt.Sprintf("%s (%s, normalization %s)%s", what,
 				strings.ToUpper(string(u.Score.Formulation)), u.Score.Normalization, s.offStandard(r.Marks, u.Marks))}},
 		})
 	}

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"fmt"
+
 	"olmes"
 	"olmes/record"
 	"olmes/score"
@@ -215,6 +217,15 @@ func (u *Unit) only() (*Accuracy, olmes.Formulation) {
 		return mcf, olmes.MCF
 	}
 	return nil, ""
+}
+
+// lacking says how much of a group there is, as "2 of 57 subjects", where that is not
+// all of it; "" else. Its mean is no score of the standard's.
+func (u *Unit) lacking() string {
+	if u.Size <= len(u.Parts) {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d subjects", len(u.Parts), u.Size)
 }
 
 // unit returns the cell of a column: the task in the standard's split where the

@@ -325,6 +325,43 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// A group of which some subjects alone were run is a score of the standard's in no
+// format: each says how much of it there is.
+func TestPartialGroup(t *testing.T) {
+	part := with(ten("m", 1, 0.6, 0.5), func(s *outcometest.Spec) {
+		for i := range s.Tasks {
+			if s.Tasks[i].Group != "" {
+				s.Tasks[i].GroupSize = 57
+			}
+		}
+	})
+	s := sheet(t, Options{}, sources(t, map[string]outcometest.Spec{"m": part}))
+	for name, write := range map[string]func(io.Writer) error{
+		"text":     func(w io.Writer) error { return s.Text(w, Show{}) },
+		"details":  func(w io.Writer) error { return s.Text(w, Show{Details: true}) },
+		"markdown": func(w io.Writer) error { return s.Markdown(w, Show{}) },
+		"latex":    func(w io.Writer) error { return s.LaTeX(w, Show{}, false) },
+		"html":     func(w io.Writer) error { return s.HTML(w, Show{}) },
+		"card":     func(w io.Writer) error { return s.Card(w, Show{}) },
+		"index":    s.ModelIndex,
+	} {
+		var b strings.Builder
+		if err := write(&b); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string][]string{"text": {"mmlu: 3 of its 57 subjects"}, "details": {"mmlu (3 of 57)"}, "card": {"| MMLU (3 of 57 subjects) |", "mean of the ten, not the OLMES average"},
+			"html": {"3 of 57 subjects: no OLMES score", "mmlu (3 of 57)"}, "index": {"MMLU (3 of 57 subjects)", "accuracy over 3 of 57 subjects, no OLMES score (CF", "mean of ten tasks, not the OLMES average"}}[name]
+		for _, w := range append(want, "3 of ") {
+			if !strings.Contains(b.String(), w) {
+				t.Errorf("%s: no %q in\n%s", name, w, b.String())
+			}
+		}
+		if n := strings.Count(b.String(), "OLMES score (") - strings.Count(b.String(), "no OLMES score ("); name == "index" && n != 9 {
+			t.Errorf("%d OLMES scores of nine tasks and a part of one:\n%s", n, b.String())
+		}
+	}
+}
+
 // Near-ties and calibration are there where instances were read, and only there.
 func TestInstances(t *testing.T) {
 	list := sources(t, map[string]outcometest.Spec{"m": with(ten("m", 1, 0.6, 0.5), func(s *outcometest.Spec) { s.Noise = 1.2 })})

@@ -78,6 +78,9 @@ func unitCell(u *Unit, show Show) cell {
 		c.says = "no score"
 		return c
 	}
+	if part := u.lacking(); part != "" {
+		c.says += "; " + part + ": no OLMES score"
+	}
 	c.value = fmt.Sprintf("%.1f", c.number)
 	if show.Errors && se != nil {
 		c.se = percent(se)
@@ -249,7 +252,11 @@ func (s *Sheet) details() []detail {
 func (r *Row) details(columns []Column) []detail {
 	var out []detail
 	for _, u := range r.inOrder(columns) {
-		out = append(out, detail{r, u, u.Task, false, ""})
+		name := u.Task
+		if u.lacking() != "" {
+			name = fmt.Sprintf("%s (%d of %d)", name, len(u.Parts), u.Size)
+		}
+		out = append(out, detail{r, u, name, false, ""})
 		for _, p := range u.Parts {
 			out = append(out, detail{r, p, p.Task, true, u.Task})
 		}

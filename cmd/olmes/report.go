@@ -55,7 +55,7 @@ a row (--apart keeps them apart).
 Formats: text, md, latex (needs booktabs; --standalone makes a whole document), csv (every
 accuracy, one a line), html (one file without outside links, with figures), json, card (a
 section of a model card) and model-index (metadata of Hugging Face, YAML). The ending of
--o FILE chooses one too.
+-o FILE chooses one too; one that it does not know is refused without --format.
 
 Without --instances, every instance is read for near-ties and calibration where there are
 at most 10 records.`,
@@ -101,10 +101,19 @@ func (f *reportFlags) check(cmd *cobra.Command) error {
 		f.format = "json"
 	}
 	if !cmd.Flags().Changed("format") && !f.asJSON && f.output != "" {
+		var endings []string
+		known := filepath.Ext(f.output) == "" // text, as on the terminal
 		for _, k := range reportFormats {
-			if k.extension != "" && strings.EqualFold(filepath.Ext(f.output), k.extension) {
-				f.format = k.name
+			if k.extension == "" {
+				continue
 			}
+			endings = append(endings, k.extension)
+			if strings.EqualFold(filepath.Ext(f.output), k.extension) {
+				f.format, known = k.name, true
+			}
+		}
+		if !known {
+			return usage("%s: no format has the ending %s; it can be %s\nhint: --format names the format of any file", f.output, filepath.Ext(f.output), strings.Join(endings, ", "))
 		}
 	}
 	var names []string
@@ -230,7 +239,7 @@ func (a *app) writeReport(sheet *report.Sheet, f reportFlags) error {
 		return err
 	}
 	if !a.quiet {
-		fmt.Fprintf(a.stderr, "%s: %d rows\n", f.output, len(sheet.Rows))
+		fmt.Fprintf(a.stderr, "%s: %s\n", f.output, counted(len(sheet.Rows), "row"))
 	}
 	return nil
 }
@@ -253,9 +262,17 @@ func (a *app) writeFigures(sheet *report.Sheet, dir string) error {
 		}
 	}
 	if !a.quiet {
-		fmt.Fprintf(a.stderr, "%s: %d figures\n", dir, len(drawn))
+		fmt.Fprintf(a.stderr, "%s: %s\n", dir, counted(len(drawn), "figure"))
 	}
 	return nil
+}
+
+// counted is a number with its noun.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // replaceFile writes a file under a name of its own and then gives it its own, so
