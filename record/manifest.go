@@ -106,6 +106,10 @@ func readManifest(dir string) (*manifest, error) {
 	return m, nil
 }
 
+// foldedLevels is how deep a manifest's keys are the format's own. Below stand
+// names out of other tools' settings too, which may differ in case alone.
+const foldedLevels = 2
+
 // parseManifest reads a manifest of this format or an older one.
 func parseManifest(data []byte) (*manifest, error) {
 	var head struct {
@@ -122,6 +126,9 @@ func parseManifest(data []byte) (*manifest, error) {
 	}
 	var m manifest
 	if err := json.Unmarshal(data, &m); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if err := UniqueKeys(data, foldedLevels); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if len(m.Identity) == 0 {
@@ -141,6 +148,23 @@ func (m *manifest) checkID() error {
 	}
 	if id := digest(doc); id != m.ID {
 		return fmt.Errorf("%w: the manifest's id is %s, its identity's is %s", ErrDamaged, short(m.ID), short(id))
+	}
+	return nil
+}
+
+// CheckSizes returns ErrDamaged where a file of the results is missing or has
+// another size than the manifest says. It opens none of them.
+func (r *Record) CheckSizes() error {
+	if r.Results == nil {
+		return nil
+	}
+	for _, f := range r.Results.Files {
+		switch info, err := os.Stat(filepath.Join(r.Dir, filepath.Base(f.Name))); {
+		case err != nil:
+			return fmt.Errorf("%w: %w", ErrDamaged, err)
+		case info.Size() != f.Bytes:
+			return fmt.Errorf("%w: %s has %d bytes, the manifest says %d", ErrDamaged, filepath.Join(r.Dir, f.Name), info.Size(), f.Bytes)
+		}
 	}
 	return nil
 }
