@@ -10,7 +10,8 @@ import (
 	"olmes/record"
 )
 
-// Load reads a sealed record.
+// Load reads a sealed record. Where instances are read, metrics that are not theirs
+// give record.ErrDamaged.
 func Load(ctx context.Context, src Source, d Depth) (*Run, error) {
 	l := loader{run: &Run{Source: src}, tasks: map[taskKey]*Task{}}
 	var err error
@@ -31,6 +32,11 @@ func Load(ctx context.Context, src Source, d Depth) (*Run, error) {
 	for _, t := range l.run.Tasks {
 		for _, f := range t.Forms {
 			f.sort()
+		}
+	}
+	if d != Metrics && src.Record.HasPredictions() {
+		if err := l.run.agree(); err != nil {
+			return nil, fmt.Errorf("%s: %w", src.Label, err)
 		}
 	}
 	return l.run, nil

@@ -102,6 +102,9 @@ func open(dir string) (*record.Record, error) {
 	if !r.Complete() {
 		return nil, fmt.Errorf("%w (%d chunks are there): run the same command again to finish it", record.ErrIncomplete, r.Finished())
 	}
+	if err := r.CheckSizes(); err != nil {
+		return nil, trim(dir, err)
+	}
 	return r, nil
 }
 
