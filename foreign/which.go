@@ -13,6 +13,7 @@ import (
 	"olmes/foreign/ai2"
 	"olmes/foreign/lmeval"
 	"olmes/foreign/results"
+	"olmes/task"
 )
 
 // Implementations of multiple-choice tasks that marks tell apart.
@@ -148,17 +149,20 @@ func (w *witness) samples(ctx context.Context, path string) error {
 	w.Writer = "lm-eval"
 	task := lmeval.TaskName(path)
 	objects, lists := 0, 0
+	var rows exportedRows
 	_, err := results.Lines(ctx, path, lmeval.SamplesFormat, func(n int, data []byte) error {
 		var l struct {
 			Arguments json.RawMessage `json:"arguments"`
 			Filtered  json.RawMessage `json:"filtered_resps"`
 			Resps     json.RawMessage `json:"resps"`
 			Filter    *string         `json:"filter"`
+			Doc       json.RawMessage `json:"doc"`
 		}
 		if err := results.Decode(data, &l); err != nil {
 			return err
 		}
 		requests, err := lmeval.Requests(l.Arguments)
+		rows.add(n, l.Doc, requests)
 		if err != nil {
 			return nil // texts of another kind have no marks
 		}
@@ -170,6 +174,7 @@ func (w *witness) samples(ctx context.Context, path string) error {
 		w.of(task).add(n, requests)
 		return nil
 	})
+	w.exported(task, rows)
 	switch {
 	case objects > 0:
 		w.found("arguments-named", task, 0, nil, "requests are logged as gen_args_0 and so on, as lm-eval does since 0.4.3 (%d samples)", objects)
@@ -177,6 +182,67 @@ func (w *witness) samples(ctx context.Context, path string) error {
 		w.found("arguments-listed", task, 0, nil, "requests are logged as lists of pairs, as lm-eval did before 0.4.3 (%d samples)", lists)
 	}
 	return err
+}
+
+// exportedRows counts the rows of exported tasks that lm-eval copies into its
+// samples, and that olmes export writes in their place.
+type exportedRows struct {
+	all, rows, first       int // samples; those with the standard's row; the line of the first
+	others, lengths        int // with a row of another variant; with lengths, which olmes export adds
+	known, changed, change int // requests whose texts are there; that are not what was exported; the first line
+}
+
+func (r *exportedRows) add(line int, doc json.RawMessage, requests [][2]string) {
+	r.all++
+	var row struct {
+		Standard string            `json:"standard"`
+		SHA256   []string          `json:"request_sha256"`
+		Lengths  []json.RawMessage `json:"lengths"`
+	}
+	if json.Unmarshal(doc, &row) != nil || len(row.SHA256) == 0 {
+		return
+	}
+	if len(row.Lengths) > 0 {
+		r.lengths++
+	}
+	switch row.Standard {
+	case task.Standard:
+		if r.rows++; r.first == 0 {
+			r.first = line
+		}
+	case lmeval.RecordMark:
+		r.others++
+	}
+	for i, q := range requests {
+		if i == len(row.SHA256) {
+			break // unconditional ones
+		}
+		if r.known++; results.Digest(q[0], q[1]) != row.SHA256[i] {
+			if r.changed++; r.change == 0 {
+				r.change = line
+			}
+		}
+	}
+}
+
+// exported tells what the name of an exported task and its rows fit.
+func (w *witness) exported(name string, r exportedRows) {
+	if r.lengths > 0 {
+		w.Writer = "olmes export"
+		w.found("exported-record", name, 0, nil, "%d of %d samples have lengths of requests, which only olmes export writes", r.lengths, r.all)
+	}
+	switch {
+	case r.changed > 0:
+		w.found("exported-tasks", name, r.change, nil, "%d of %d requests are not what olmes tasks export gave: the task files or their rows were changed, or the harness renders them otherwise", r.changed, r.known)
+	case r.others > 0:
+		w.found("exported-tasks", name, 0, nil, "%d samples are of a variant of a record, not of the standard's own rendering", r.others)
+	case r.rows > 0 && r.rows == r.all && r.known > 0:
+		w.found("exported-tasks", name, r.first, []string{OLMES}, "all %d requests have the digests of the rows of olmes tasks export", r.known)
+	case r.rows > 0 && r.rows == r.all:
+		w.found("exported-tasks", name, r.first, []string{OLMES}, "all %d samples are of rows of olmes tasks export", r.rows)
+	case lmeval.Exported(name):
+		w.found("exported-tasks", name, 0, []string{OLMES}, "the task has a name that olmes tasks export gives")
+	}
 }
 
 // requests reads AI2's requests.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"olmes/foreign/results"
 	"olmes/task"
 )
 
@@ -201,5 +202,59 @@ func TestWhichScores(t *testing.T) {
 	}
 	if f, err = Which(filepath.Join(dir, "task-000-piqa-metrics.json")); err != nil || f.Implementation != OLMES {
 		t.Errorf("%+v %v", f, err)
+	}
+}
+
+// Samples of exported tasks are told by their name and by the rows in them.
+func TestWhichExported(t *testing.T) {
+	asked := strings.Repeat(shot, 5) + "Question: q\nAnswer:"
+	pairs := [][2]string{{asked, " a"}, {asked, " b"}}
+	sums := []string{results.Digest(pairs[0][0], pairs[0][1]), results.Digest(pairs[1][0], pairs[1][1])}
+	line := func(doc map[string]any, texts bool) string {
+		l := map[string]any{"doc_id": 0, "filtered_resps": []any{}, "arguments": map[string]any{}, "doc": doc}
+		if texts {
+			l["arguments"] = map[string]any{"gen_args_0": map[string]string{"arg_0": pairs[0][0], "arg_1": pairs[0][1]}, "gen_args_1": map[string]string{"arg_0": pairs[1][0], "arg_1": pairs[1][1]}}
+		}
+		out, err := json.Marshal(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out) + "\n"
+	}
+	row := func(sums ...string) map[string]any {
+		return map[string]any{"standard": task.Standard, "request_sha256": sums}
+	}
+	record := row(sums...)
+	record["lengths"] = []map[string]int{{"tokens": 1}, {"tokens": 1}}
+	variant := map[string]any{"standard": "olmes-record", "request_sha256": sums}
+	for name, c := range map[string]struct {
+		file, lines  string
+		want, writer string
+		evidence     string
+	}{
+		"by name":            {"samples_olmes_arc_easy_cf_2026-01-01T00-00-00.000001.jsonl", line(nil, true), OLMES, "lm-eval", "has a name that"},
+		"by rows":            {"samples_olmes_arc_easy_cf.jsonl", line(row(sums...), true), OLMES, "lm-eval", "all 2 requests have the digests"},
+		"by rows, renamed":   {"samples_mine.jsonl", line(row(sums...), true), OLMES, "lm-eval", "all 2 requests have the digests"},
+		"as olmes export":    {"samples_olmes_arc_easy_cf.jsonl", line(record, false), OLMES, "olmes export", "all 1 samples are of rows"},
+		"rows of others too": {"samples_mine.jsonl", line(row(sums...), true) + line(nil, true), "", "lm-eval", ""},
+		"rows that changed":  {"samples_olmes_arc_easy_cf.jsonl", line(row(sums...), true) + line(row(sums[1], sums[1]), true), "", "lm-eval", "1 of 4 requests are not what"},
+		"a variant":          {"samples_arc_easy_mcf.jsonl", line(variant, false), "", "lm-eval", "of a variant of a record"},
+		"no such task":       {"samples_olmes_toys_cf.jsonl", line(nil, true), "", "lm-eval", ""},
+	} {
+		path := filepath.Join(t.TempDir(), c.file)
+		if err := os.WriteFile(path, []byte(c.lines), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Which(path)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		marked := slices.ContainsFunc(f.Findings, func(x Finding) bool {
+			return x.Mark == "exported-tasks" && strings.Contains(x.Evidence, c.evidence)
+		})
+		if f.Implementation != c.want || f.Writer != c.writer || marked != (c.evidence != "") {
+			t.Errorf("%s: %+v", name, f)
+		}
 	}
 }

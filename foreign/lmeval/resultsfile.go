@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"olmes/foreign/results"
-	"olmes/foreign/taskfile"
 	"olmes/record"
 )
 
@@ -365,8 +364,7 @@ type Listed struct {
 func (r *Results) Listed() []Listed {
 	var out []Listed
 	for _, name := range r.names() {
-		_, _, exported := taskfile.ParseName(name)
-		out = append(out, Listed{name, exported})
+		out = append(out, Listed{name, Exported(name)})
 	}
 	return out
 }

@@ -88,7 +88,7 @@ func lacks(run *results.Run, kept []*Samples) {
 		run.Lack("the instances: no samples are given (--log_samples), so nothing can be compared by instance or computed again")
 		return
 	}
-	run.Lack("token counts of continuations and contexts, so accuracies per token and truncation; ids; log-probabilities of single tokens")
+	run.Lack("%s", perRequest(kept))
 	for _, s := range kept {
 		if s.empty > 0 {
 			run.Lack("%s: log-probabilities after \"Answer:\" alone; the harness's own unconditional requests have an empty context", s.Task)
@@ -97,6 +97,30 @@ func lacks(run *results.Run, kept []*Samples) {
 			run.Lack("%s: the requests' texts", s.Task)
 		}
 	}
+}
+
+// perRequest lists what not all requests have. Samples that olmes export wrote
+// have lengths and digests of ids, as far as the record had them.
+func perRequest(kept []*Samples) string {
+	counts, ids := true, true
+	for _, s := range kept {
+		for i := range s.instances {
+			for _, c := range s.instances[i].choices {
+				counts = counts && c.Tokens > 0 && c.ContextTokens > 0
+				ids = ids && c.IDsSHA256 != ""
+			}
+		}
+	}
+	var parts []string
+	if !counts {
+		parts = append(parts, "token counts of continuations and contexts, so accuracies per token and truncation")
+	}
+	if ids {
+		parts = append(parts, "ids themselves (their digests are there)")
+	} else {
+		parts = append(parts, "ids")
+	}
+	return strings.Join(append(parts, "log-probabilities of single tokens"), "; ")
 }
 
 // name is how a record names the task of samples or results, with the formulation
@@ -116,7 +140,7 @@ func name(foreign string) (string, olmes.Formulation) {
 func (s *Samples) form(run *results.Run, res *Results) (*results.Form, error) {
 	f := &results.Form{Foreign: s.Task}
 	f.Task, f.Formulation = name(s.Task)
-	if s.exported && s.row.Standard == recordMark {
+	if s.exported && s.row.Standard == RecordMark {
 		f.Task, f.Formulation = s.row.Task, olmes.Formulation(s.row.Formulation)
 	} else if f.Formulation == "" {
 		f.Formulation = s.formulation()

@@ -220,7 +220,7 @@ func (r *reader) instance(l *sampleLine) (instance, error) {
 	}
 	var doc row
 	if len(l.Doc) > 0 && l.Doc[0] == '{' {
-		if json.Unmarshal(l.Doc, &doc) != nil || doc.Standard != task.Standard && doc.Standard != recordMark {
+		if json.Unmarshal(l.Doc, &doc) != nil || doc.Standard != task.Standard && doc.Standard != RecordMark {
 			doc = row{} // another dataset's row, whose fields mean other things
 		}
 	}
@@ -470,6 +470,9 @@ func (r *reader) standard(in *instance, doc *row) {
 
 // TaskName is the task's name in a samples file's name.
 func TaskName(path string) string { name, _ := nameOf(path); return name }
+
+// Exported reports whether a task's name is one that exported tasks have.
+func Exported(task string) bool { _, _, ok := taskfile.ParseName(task); return ok }
 
 // Requests reads the logged requests of a sample: pairs of context and continuation.
 func Requests(raw json.RawMessage) ([][2]string, error) {

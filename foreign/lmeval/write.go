@@ -20,9 +20,9 @@ import (
 	"olmes/task"
 )
 
-// recordMark stands in a sample's doc in the standard's place where its requests
+// RecordMark stands in a sample's doc in the standard's place where its requests
 // are not the standard's.
-const recordMark = "olmes-record"
+const RecordMark = "olmes-record"
 
 // sampleOut is a line of a samples file as the harness writes it. Whether the
 // model would have chosen the continuation itself is not known: "None".
@@ -160,7 +160,7 @@ func (w *writer) add(p *olmes.Prediction, texts results.Texts) error {
 	}
 	mark := task.Standard
 	if p.Variant != "" {
-		mark = recordMark
+		mark = RecordMark
 	}
 	s := sampleOut{DocID: w.counts[w.name], Target: strconv.Itoa(p.Gold), Arguments: map[string]argument{}, Filter: "none", Metrics: []string{},
 		Doc: docOut{Standard: mark, Task: p.Task, Formulation: p.Formulation, Split: p.Split, DocID: p.DocID, NativeID: p.NativeID, Gold: p.Gold}}
