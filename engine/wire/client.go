@@ -1,11 +1,13 @@
 package wire
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,43 +35,84 @@ type Client struct {
 	w       io.WriteCloser
 	writing sync.Mutex
 
-	mu      sync.Mutex
-	last    uint64
-	pending map[uint64]chan Frame
-	ended   error         // why the connection ended; set before done is closed
-	done    chan struct{} // closed when the connection has ended
+	mu        sync.Mutex
+	last      uint64
+	pending   map[uint64]request
+	cancelled map[uint64]bool // requests that were told to stop: whatever comes for them is taken
+	ended     error           // why the connection ended; set before done is closed
+	done      chan struct{}   // closed when the connection has ended
+}
+
+// request is one that waits for its answer.
+type request struct {
+	op     string
+	answer chan Frame
 }
 
 // NewClient speaks to the engine that reads w and writes r. The connection
 // ends when r does.
 func NewClient(r io.Reader, w io.WriteCloser) *Client {
-	c := &Client{w: w, pending: map[uint64]chan Frame{}, done: make(chan struct{})}
-	go c.read(r)
+	c := &Client{w: w, pending: map[uint64]request{}, cancelled: map[uint64]bool{}, done: make(chan struct{})}
+	go c.read(bufio.NewReaderSize(r, 1<<16))
 	return c
 }
 
-func (c *Client) read(r io.Reader) {
+func (c *Client) read(r *bufio.Reader) {
 	for {
 		f, err := ReadFrame(r)
+		if err == nil {
+			err = c.take(f)
+		}
 		if err != nil {
 			c.mu.Lock()
 			c.ended = ErrClosed
-			if err != io.EOF {
+			if errors.Is(err, ErrProtocol) {
+				c.ended = endedError{err}
+			} else if err != io.EOF {
 				c.ended = fmt.Errorf("%w: %w", ErrClosed, err)
 			}
 			c.mu.Unlock()
 			close(c.done)
 			return
 		}
-		c.mu.Lock()
-		answer, ok := c.pending[f.Header.ID]
-		delete(c.pending, f.Header.ID)
-		c.mu.Unlock()
-		if ok {
-			answer <- f // has room
-		}
 	}
 }
+
+// take gives an answer to the call that waits for it.
+func (c *Client) take(f Frame) error {
+	h := f.Header
+	c.mu.Lock()
+	r, ok := c.pending[h.ID]
+	delete(c.pending, h.ID)
+	stopped := c.cancelled[h.ID]
+	c.mu.Unlock()
+	switch {
+	case ok && (h.Op == r.op || stopped):
+		r.answer <- f // has room
+		return nil
+	case ok:
+		return brokenError{fmt.Sprintf("it answered request %d, which is %s, with an answer to %q", h.ID, r.op, engine.Line(h.Op))}
+	case stopped:
+		return nil
+	}
+	text := fmt.Sprintf("it sent an answer to request %d, which waits for none", h.ID)
+	if h.Error != nil && h.Error.Message != "" {
+		text += ": " + engine.Line(h.Error.Message)
+	}
+	return brokenError{text}
+}
+
+// brokenError is an ErrProtocol about an answer.
+type brokenError struct{ what string }
+
+func (e brokenError) Error() string { return "the engine does not keep to the protocol: " + e.what }
+
+func (e brokenError) Is(target error) bool { return target == ErrProtocol }
+
+// endedError is an ErrClosed that says why alone.
+type endedError struct{ error }
+
+func (e endedError) Unwrap() []error { return []error{ErrClosed, e.error} }
 
 // Done is closed when the connection has ended.
 func (c *Client) Done() <-chan struct{} { return c.done }
@@ -77,7 +120,21 @@ func (c *Client) Done() <-chan struct{} { return c.done }
 // remoteError is an error of the engine's side.
 type remoteError struct{ e Error }
 
-func (r remoteError) Error() string { return r.e.Message }
+func (r remoteError) Error() string {
+	text := engine.Line(r.e.Message)
+	kind := engine.Line(r.e.Kind)
+	switch {
+	case strings.TrimSpace(text) != "":
+		return text
+	case r.e.Kind == KindCancelled:
+		return "the engine says that it was told to stop, which it was not, and gives no further reason"
+	case kind == "" || r.e.Kind == KindFailed:
+		return "the engine failed and gave no reason"
+	case r.e.Kind == KindUnsupported:
+		return errUnsupported.Error()
+	}
+	return fmt.Sprintf("the engine failed (%s) and gave no reason", kind)
+}
 
 func (r remoteError) Is(target error) bool {
 	return target == engine.ErrInput && r.e.Kind == KindInput ||
@@ -103,7 +160,7 @@ func (c *Client) Call(ctx context.Context, op string, args, result any, body []b
 	c.mu.Lock()
 	c.last++
 	f.Header.ID = c.last
-	c.pending[f.Header.ID] = answer
+	c.pending[f.Header.ID] = request{op, answer}
 	c.mu.Unlock()
 
 	// Written by the side, since an engine that hangs does not read.
@@ -143,6 +200,9 @@ func (c *Client) Call(ctx context.Context, op string, args, result any, body []b
 			timer := time.NewTimer(grace)
 			defer timer.Stop()
 			timeout = timer.C
+			c.mu.Lock()
+			c.cancelled[f.Header.ID] = true
+			c.mu.Unlock()
 			go c.write(Frame{Header: Header{ID: f.Header.ID, Op: opCancel}})
 		case <-timeout:
 			c.forget(f.Header.ID)
@@ -154,8 +214,12 @@ func (c *Client) Call(ctx context.Context, op string, args, result any, body []b
 func finish(out Frame, result any) ([]byte, error) {
 	if out.Header.Error != nil {
 		e := *out.Header.Error
-		if e.Index != nil {
-			return nil, &engine.TextError{Index: *e.Index, Reason: e.Message}
+		if e.Index != nil && out.Header.Op == opTokenize {
+			reason := engine.Line(e.Message)
+			if strings.TrimSpace(reason) == "" {
+				reason = "is refused without a reason"
+			}
+			return nil, &engine.TextError{Index: *e.Index, Reason: reason}
 		}
 		return nil, remoteError{e}
 	}
@@ -182,8 +246,13 @@ func (c *Client) forget(id uint64) {
 // Hello asks who serves. It is the first request on a connection.
 func (c *Client) Hello(ctx context.Context) (Hello, error) {
 	var h Hello
-	_, err := c.Call(ctx, opHello, nil, &h, nil)
-	return h, err
+	if _, err := c.Call(ctx, opHello, nil, &h, nil); err != nil {
+		return h, err
+	}
+	if err := engine.CheckName(h.Name); err != nil {
+		return h, fmt.Errorf("the engine's name in its hello: %w", err)
+	}
+	return h, nil
 }
 
 // Load makes the engine load what args say, in a form that is its own matter.
@@ -192,11 +261,14 @@ func (c *Client) Load(ctx context.Context, args any) error {
 	return err
 }
 
-// Describe implements engine.Describer.
+// Describe implements engine.Describer. Words with characters that a terminal
+// takes for more than text are refused, in notes they are escaped.
 func (c *Client) Describe(ctx context.Context) (engine.Description, error) {
 	var d engine.Description
-	_, err := c.Call(ctx, opDescribe, nil, &d, nil)
-	return d, err
+	if _, err := c.Call(ctx, opDescribe, nil, &d, nil); err != nil {
+		return d, err
+	}
+	return d, d.Check()
 }
 
 // Score implements engine.Scorer.
@@ -211,7 +283,25 @@ func (c *Client) Score(ctx context.Context, tree *trie.Tree) (engine.Scores, err
 	if err != nil {
 		return engine.Scores{}, fmt.Errorf("decode answer to score: %w", err)
 	}
+	if most := mostComputed(tree); a.Computed < 0 || a.Computed > most {
+		return engine.Scores{}, fmt.Errorf("the engine says that it computed %d tokens for a tree of %d, where 0 to %d are possible (computed, in its answer to score)", a.Computed, len(tree.Token), most)
+	}
 	return engine.Scores{LogProbs: x, Computed: a.Computed}, nil
+}
+
+// mostComputed is how many tokens an engine computes for a tree at most: the path
+// to each node alone, filled up to the longest.
+func mostComputed(t *trie.Tree) int {
+	deepest := 0
+	depth := make([]int, len(t.Parent))
+	for i, p := range t.Parent {
+		depth[i] = 1
+		if 0 <= p && int(p) < i {
+			depth[i] += depth[p]
+		}
+		deepest = max(deepest, depth[i])
+	}
+	return len(t.Token) * deepest
 }
 
 // Tokenize implements engine.Tokenizer. Texts go over in frames of some MB.
@@ -228,6 +318,9 @@ func (c *Client) Tokenize(ctx context.Context, texts []string) ([][]int32, error
 		body, err := c.Call(ctx, opTokenize, countArgs{end - start}, &a, encodeStrings(texts[start:end]))
 		var text *engine.TextError
 		if errors.As(err, &text) {
+			if text.Index < 0 || text.Index >= end-start {
+				return nil, fmt.Errorf("the engine refuses text %d of the %d that it was given: it %s", text.Index, end-start, text.Reason)
+			}
 			text.Index += start
 		}
 		if err != nil {
@@ -264,8 +357,13 @@ func (c *Client) Pieces(ctx context.Context) ([][]byte, error) {
 // the engine does not count.
 func (c *Client) Stats(ctx context.Context) (engine.Stats, error) {
 	var s engine.Stats
-	_, err := c.Call(ctx, opStats, nil, &s, nil)
-	return s, err
+	if _, err := c.Call(ctx, opStats, nil, &s, nil); err != nil {
+		return s, err
+	}
+	if s.Computed < 0 || s.Library < -1 || s.Rows < 0 || s.Decode < 0 || s.Sum < 0 {
+		return s, errors.New("the engine counts less than nothing (computed, library, in its answer to stats)")
+	}
+	return s, nil
 }
 
 // Close asks the engine to end, waits for its answer at most for Grace, and

@@ -263,7 +263,7 @@ func TestServeDamage(t *testing.T) {
 		"huge header": {0xff, 0xff, 0xff, 0xff},
 	} {
 		err := Serve(context.Background(), bytes.NewReader(b), io.Discard, Server{})
-		if !errors.Is(err, errFrame) {
+		if !errors.Is(err, ErrProtocol) {
 			t.Errorf("%s: error %v, want a damaged frame", name, err)
 		}
 	}
@@ -285,7 +285,7 @@ func TestReadFrameLyingLength(t *testing.T) {
 	b = binary.LittleEndian.AppendUint64(b, MaxBody)
 	b = append(b, 1, 2, 3)
 	if n := testing.AllocsPerRun(1, func() {
-		if _, err := ReadFrame(bytes.NewReader(b)); !errors.Is(err, errFrame) {
+		if _, err := ReadFrame(bytes.NewReader(b)); !errors.Is(err, ErrProtocol) {
 			t.Fatal(err)
 		}
 	}); n > 100 {
