@@ -41,22 +41,68 @@ type Options struct {
 // defaultHello is Options.Hello where that is 0.
 const defaultHello = 30 * time.Second
 
-// ExitError says that the engine's process has ended by itself.
+// ExitError says that the engine's process has ended.
 type ExitError struct {
-	State string   // "exit status 2", "signal: killed"
+	State string   // "exit status 2", "signal: killed"; "killed by this program, …"
 	Log   []string // its last lines
+	Wrote string   // text on its standard output where a frame was expected
+
+	loaded bool // the process had answered before
 }
 
 func (e *ExitError) Error() string {
 	text := "engine process has died: " + e.State
-	if strings.Contains(e.State, "killed") {
+	if e.State == "signal: killed" {
 		text += " (out of memory, perhaps)"
+	}
+	if e.Wrote != "" {
+		text += fmt.Sprintf("; it wrote %q where a frame of the protocol was expected", e.Wrote)
 	}
 	if len(e.Log) > 0 {
 		text += "; it said last: " + strings.Join(e.Log, " | ")
 	}
 	return text
 }
+
+// Hint says what the user can do.
+func (e *ExitError) Hint() string {
+	switch {
+	case e.Wrote != "":
+		return outputHint
+	case e.loaded:
+		return "what a run has finished is kept: the same command with --resume goes on"
+	}
+	return ""
+}
+
+// ProtocolError says that the engine's process did not keep to the protocol, for
+// which it was killed.
+type ProtocolError struct {
+	Err   error    // a wire.ErrProtocol
+	Wrote string   // text on its standard output where a frame was expected
+	Log   []string // its last lines
+}
+
+func (e *ProtocolError) Error() string {
+	text := e.Err.Error()
+	if len(e.Log) > 0 {
+		text += "; the engine said last: " + strings.Join(e.Log, " | ")
+	}
+	return text
+}
+
+// Unwrap returns Err.
+func (e *ProtocolError) Unwrap() error { return e.Err }
+
+// Hint says what the user can do.
+func (e *ProtocolError) Hint() string {
+	if e.Wrote != "" {
+		return outputHint
+	}
+	return "docs/engine-protocol.md says what an engine writes"
+}
+
+const outputHint = "an engine's standard output belongs to the protocol (docs/engine-protocol.md): have the program write its messages to standard error"
 
 // Engine is an engine in a child process. It implements engine.Engine,
 // engine.Detokenizer and engine.Counter; the last two fail with
@@ -105,7 +151,8 @@ func (e *Engine) process(ctx context.Context) (*process, error) {
 		default:
 			return e.p, nil
 		}
-		e.p.kill()
+		e.p.endsWithin(lastWords) // by itself, of what it died of
+		e.p.end("its connection had ended")
 		e.p = nil
 	}
 	p, err := spawn(ctx, e.o)
@@ -115,11 +162,13 @@ func (e *Engine) process(ctx context.Context) (*process, error) {
 	if e.o.Load != nil && slices.Contains(p.hello.Ops, "load") {
 		p.client.Grace = 1 // a load cannot be told to stop
 		if err := p.client.Load(ctx, e.o.Load); err != nil {
+			err = p.explain(err)
 			p.kill()
-			return nil, p.explain(err)
+			return nil, err
 		}
 	}
 	p.client.Grace = e.o.Grace
+	p.loaded.Store(true)
 	e.p, e.hello = p, p.hello
 	return p, nil
 }
@@ -132,7 +181,7 @@ func (e *Engine) do(ctx context.Context, call func(*wire.Client) error) error {
 	}
 	err = call(p.client)
 	if errors.Is(err, wire.ErrUnresponsive) {
-		p.kill()
+		p.end("it did not stop when it was told to")
 	}
 	if err == nil {
 		return nil

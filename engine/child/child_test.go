@@ -24,9 +24,13 @@ import (
 )
 
 // TestMain makes the test binary its own engine process: "host" has its model,
-// "loader" loads one. Both have an operation "die". After its end it writes the
+// "loader" loads one, "confused" answers what was not asked. The first two have an operation "die". After its end it writes the
 // file that $OLMES_TEST_END names.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "confused" {
+		confused()
+		os.Exit(0)
+	}
 	if len(os.Args) > 1 && slices.Contains([]string{"host", "loader"}, os.Args[1]) {
 		s := wire.Server{Name: os.Args[1], Engine: &enginetest.Bigram{}, Ops: map[string]func(context.Context, json.RawMessage) (any, error){
 			"die": func(context.Context, json.RawMessage) (any, error) {

@@ -10,8 +10,10 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"olmes/engine"
 	"olmes/engine/wire"
 )
 
@@ -25,6 +27,8 @@ type process struct {
 	ended  chan struct{} // closed when the child has been waited for
 	state  error         // of Wait; read after ended
 	once   sync.Once
+	loaded atomic.Bool // all that comes before the first request is done
+	reason string      // why this program killed it, "" where it did not; read after end
 }
 
 // spawn starts a child and exchanges hellos.
@@ -69,18 +73,23 @@ func spawn(ctx context.Context, o Options) (*process, error) {
 		if ctx.Err() == nil && hello.Err() != nil {
 			err = context.Cause(hello)
 		}
+		err = p.explain(err)
 		p.kill()
-		return nil, fmt.Errorf("start the engine process: %w", p.explain(err))
+		return nil, fmt.Errorf("start the engine process: %w", err)
 	}
 	return p, nil
 }
 
 // kill ends the child and its children, and waits for it.
-func (p *process) kill() {
+func (p *process) kill() { p.end("") }
+
+// end is kill with the reason that calls in progress get.
+func (p *process) end(reason string) {
 	p.once.Do(func() {
 		select {
 		case <-p.ended:
 		default:
+			p.reason = reason
 			killGroup(p.cmd)
 		}
 		p.stdin.Close()
@@ -92,31 +101,60 @@ func (p *process) kill() {
 func (p *process) leave(wait time.Duration) {
 	if wait > 0 {
 		p.stdin.Close()
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		select {
-		case <-p.ended:
-		case <-timer.C:
-		}
+		p.endsWithin(wait)
 	}
 	p.kill()
 }
 
-// explain turns the error of a call on a dead child into an ExitError.
+// lastWords is how long a child that has broken the protocol may take to end by
+// itself: one that prints why and ends has died.
+const lastWords = 200 * time.Millisecond
+
+// explain turns the error of a call on a dead child into an ExitError. A child
+// that lives and does not keep to the protocol is killed: a ProtocolError.
 func (p *process) explain(err error) error {
 	if !errors.Is(err, wire.ErrClosed) {
 		return err
 	}
-	select {
-	case <-p.ended:
-	case <-time.After(2 * time.Second): // its output has ended, but it lives
-		return err
+	var frame *wire.FrameError
+	wrote, broken := "", errors.Is(err, wire.ErrProtocol)
+	if errors.As(err, &frame) {
+		wrote, broken = frame.Wrote, !frame.Cut
+	}
+	died := false
+	switch {
+	case !broken:
+		died = p.endsWithin(2 * time.Second)
+	case wrote != "":
+		died = p.endsWithin(lastWords)
+	}
+	if !died && !broken {
+		return err // its output has ended, but it lives
+	}
+	p.end("it did not keep to the protocol") // where it lives
+	if broken && (!died || p.reason != "") {
+		return &ProtocolError{Err: err, Wrote: wrote, Log: p.tail.last()}
 	}
 	state := "exit status 0"
-	if p.state != nil {
+	switch {
+	case p.reason != "":
+		state = "killed by this program, since " + p.reason
+	case p.state != nil:
 		state = p.state.Error()
 	}
-	return &ExitError{State: state, Log: p.tail.last()}
+	return &ExitError{State: state, Log: p.tail.last(), Wrote: wrote, loaded: p.loaded.Load()}
+}
+
+// endsWithin waits for the child's end and reports whether it has come.
+func (p *process) endsWithin(wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-p.ended:
+		return true
+	case <-timer.C:
+		return false
+	}
 }
 
 // tail passes on a child's log line by line and keeps the last ones.
@@ -155,13 +193,16 @@ func (t *tail) Write(b []byte) (int, error) {
 }
 
 // last returns the lines that tell most: from a crash's own message on, or the
-// last few.
+// last few. What a terminal takes for more than text is escaped in them.
 func (t *tail) last() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	lines := t.lines
+	lines := make([]string, 0, len(t.lines)+1)
+	for _, line := range t.lines {
+		lines = append(lines, engine.Line(line))
+	}
 	if len(t.part) > 0 {
-		lines = append(lines, string(t.part[:min(len(t.part), tailBytes)]))
+		lines = append(lines, engine.Line(string(t.part[:min(len(t.part), tailBytes)])))
 	}
 	for i, line := range lines {
 		for _, mark := range []string{"panic:", "fatal error:", "GGML_ASSERT", "GGML_ABORT", "terminate called", "SIGSEGV", "unexpected fault"} {
