@@ -19,16 +19,16 @@ func (s *Set) Report() *Report {
 	for _, sd := range s.sides {
 		r.Models = append(r.Models, sd.model)
 	}
-	if r.Findings == nil {
-		r.Findings = []Finding{}
-	}
+	ranked := true
 	for _, f := range r.Findings {
 		if f.Blocks {
 			r.Refused = append(r.Refused, f.Text)
+			ranked = ranked && (f.Code == noCommonTask || f.Code == noCommonScore)
 		}
 	}
-	ranked := len(r.Refused) == 0 || s.options.Anyway
+	ranked = ranked || s.options.Anyway
 	all := s.averages()
+	r.NothingToRank = len(all.units) == 0
 	if r.PairsLeftOut = len(s.sides) > s.options.Pairs; !r.PairsLeftOut {
 		var sc scratch
 		for i := range s.sides {

@@ -277,8 +277,8 @@ func TestNotComparable(t *testing.T) {
 		})), "sample", "80 of 140 are in one of them only", 60},
 		"split":         {spec("b", task(func(k *outcometest.Task) { k.Split = "validation" })), "split", "another split than a (test)", 0},
 		"formulation":   {spec("b", task(func(k *outcometest.Task) { delete(k.Forms, olmes.MCF) })), "formulation", "not evaluated as MCF in b", 100},
-		"normalization": {spec("b", task(func(k *outcometest.Task) { k.Normalization = olmes.None })), "normalization", "another normalization", 100},
-		"right answers": {spec("b", task(func(k *outcometest.Task) { k.Choices = 5 })), "gold", "has other right answers", 100},
+		"normalization": {spec("b", task(func(k *outcometest.Task) { k.Normalization = olmes.None })), "normalization", "a, b count different normalizations", 100},
+		"right answers": {spec("b", task(func(k *outcometest.Task) { k.Choices = 5 })), "gold", "a, b have different right answers in 77 of 100", 100},
 		"imported": {func() outcometest.Spec {
 			s := spec("b", task(nil))
 			s.Provenance = record.Provenance{Evidence: record.ImportedInstances, Import: &record.Import{Tool: "other"}}
@@ -340,7 +340,7 @@ func TestMissingTask(t *testing.T) {
 	near(t, "average of a", r.Ranking[1].Average, 20.0/60)
 	// Asked for a task that one has alone, there is nothing to compare.
 	r = compared(t, Options{Tasks: []string{"csqa"}}, spec("a", piqa(20), outcometest.Task{Name: "csqa", N: 40, Forms: answers(below(30), never)}), spec("b", piqa(50)))
-	if len(r.Pairs[0].Rows) != 0 || r.Pairs[0].Average != nil || len(r.Ranking) != 0 || len(r.Tasks) != 1 {
+	if len(r.Pairs[0].Rows) != 0 || r.Pairs[0].Average != nil || len(r.Ranking) != 0 || len(r.Tasks) != 1 || !slices.Equal(codes(r), []string{"no-common-task"}) {
 		t.Errorf("%+v", r)
 	}
 }
@@ -511,7 +511,7 @@ func TestFindingsOfMany(t *testing.T) {
 		return spec(model, outcometest.Task{Name: "piqa", N: 60, Forms: forms})
 	}
 	r := compared(t, Options{}, run("a", "x"), run("b", ""), run("c", ""), run("d", ""), run("e", "y"))
-	if len(r.Findings) != 1 || !slices.Equal(r.Findings[0].Labels, []string{"a", "e"}) || !strings.Contains(r.Findings[0].Text, "a, e was asked otherwise than most runs: 60 of 60") {
+	if len(r.Findings) != 1 || !slices.Equal(r.Findings[0].Labels, []string{"a", "e"}) || !strings.Contains(r.Findings[0].Text, "a, e were asked otherwise than most runs: 60 of 60") {
 		t.Errorf("%+v", r.Findings)
 	}
 }

@@ -20,82 +20,155 @@ type Finding struct {
 	Of          int               `json:"of,omitempty"`
 	Text        string            `json:"text"`   // one line for people
 	Blocks      bool              `json:"blocks"` // it stands against a ranking
+
+	against against
 }
 
-// finder gathers findings, the same ones of a group's tasks as one.
+// against says what the runs of a finding are set against.
+type against int
+
+const (
+	theMost   against = iota // what more than half of the runs have
+	theOthers                // other runs, where no more than half have the same
+	eachOther                // the two runs that there are: neither is the odd one
+)
+
+// finder gathers findings, the same ones of several runs as one.
 type finder struct {
-	many  bool // more than two runs
-	list  []*Finding
-	index map[string]*Finding
+	list []*Finding
 }
 
-// add counts a finding of a unit for a run; count and of add up over the tasks of
-// a group.
-func (f *finder) add(code string, blocks bool, u unit, form olmes.Formulation, label string, count, of int) {
-	at := fmt.Sprint(code, u, form, label)
-	got := f.index[at]
-	if got == nil {
-		got = &Finding{Code: code, Task: u.name, Variant: u.variant, Formulation: form, Labels: []string{label}, Blocks: blocks}
-		f.index[at] = got
-		f.list = append(f.list, got)
-	}
-	got.Count += count
-	got.Of += of
+// add adds a finding of a unit for a run.
+func (f *finder) add(code string, blocks bool, u unit, form olmes.Formulation, label string, count, of int, by against) {
+	f.list = append(f.list, &Finding{Code: code, Task: u.name, Variant: u.variant, Formulation: form, Labels: []string{label}, Count: count, Of: of, Blocks: blocks, against: by})
 }
+
+// Codes of findings that say that there is nothing to rank by; pairs that share a
+// task are told apart all the same.
+const (
+	noCommonTask  = "no-common-task"
+	noCommonScore = "no-common-score"
+)
 
 // find compares what the runs were asked, each with most of the others.
 func (s *Set) find() []Finding {
-	f := &finder{many: len(s.sides) > 2, index: map[string]*Finding{}}
+	f := &finder{}
 	for _, sd := range s.sides {
 		m := sd.model
 		if m.Evidence != record.Scored {
-			f.add("imported", true, unit{}, "", m.Label, 0, 0)
+			f.add("imported", true, unit{}, "", m.Label, 0, 0, theMost)
 		}
 		if m.Evidence == record.ImportedAggregates {
-			f.add("no-instances", true, unit{}, "", m.Label, 0, 0)
+			f.add("no-instances", true, unit{}, "", m.Label, 0, 0, theMost)
 		}
 	}
+	s.findParts(f)
+	common := s.findCommon(f)
 	for _, u := range s.units {
-		s.findUnit(f, u)
+		s.findUnit(f, u, common || len(s.sides) > 2)
 	}
-	var out []Finding
+	out := []Finding{}
+	blocked := false
 	for _, got := range f.merged() {
-		got.Text = text(got, s)
+		if got.Text == "" {
+			got.Text = text(got, s)
+		}
+		blocked = blocked || got.Blocks
 		out = append(out, *got)
+	}
+	if !blocked && len(s.sides) > 1 && len(s.common()) == 0 {
+		how := strings.ToUpper(string(s.options.View))
+		if s.options.View == Better {
+			how = "the better formulation"
+		}
+		out = append(out, Finding{Code: noCommonScore, Labels: s.labels(), Blocks: true, Text: fmt.Sprintf("no task has a score by %s in all runs, so there is nothing to rank by", how)})
+	}
+	return out
+}
+
+func (s *Set) labels() []string {
+	out := []string{}
+	for _, sd := range s.sides {
+		out = append(out, sd.model.Label)
 	}
 	return out
 }
 
 // merged joins findings that differ in the run alone.
 func (f *finder) merged() []*Finding {
+	type what struct {
+		code, task, variant string
+		form                olmes.Formulation
+		count, of           int
+		by                  against
+		text                string
+	}
 	var out []*Finding
+	index := map[what]*Finding{}
 	for _, got := range f.list {
-		i := slices.IndexFunc(out, func(o *Finding) bool {
-			return o.Code == got.Code && o.Task == got.Task && o.Variant == got.Variant && o.Formulation == got.Formulation && o.Count == got.Count && o.Of == got.Of
-		})
-		if i < 0 {
-			out = append(out, got)
+		at := what{got.Code, got.Task, got.Variant, got.Formulation, got.Count, got.Of, got.against, got.Text}
+		if o := index[at]; o != nil {
+			o.Labels = append(o.Labels, got.Labels...)
 			continue
 		}
-		out[i].Labels = append(out[i].Labels, got.Labels...)
+		index[at] = got
+		out = append(out, got)
 	}
 	return out
 }
 
-func (s *Set) findUnit(f *finder, u unit) {
-	has := func(sd *side) bool { return sd.own[u] != nil }
-	with := 0
-	for _, sd := range s.sides {
-		if has(sd) {
-			with++
+// findCommon says where no task is common to all runs, and reports whether there
+// is one, whatever its split.
+func (s *Set) findCommon(f *finder) bool {
+	has := make([][]string, len(s.sides))
+	count := map[string]int{}
+	for i, sd := range s.sides {
+		for _, u := range s.units {
+			if sd.own[u] == nil || slices.Contains(has[i], u.label()) {
+				continue
+			}
+			has[i] = append(has[i], u.label())
+			if count[u.label()]++; count[u.label()] == len(s.sides) {
+				return true
+			}
 		}
 	}
-	for _, sd := range s.sides {
-		if !has(sd) {
-			code, blocks := s.absent(sd, u)
-			if code != "" {
-				f.add(code, blocks, u, "", sd.model.Label, 0, 0)
-			}
+	if len(s.groups) == 1 && len(s.groups[0]) == len(s.sides) {
+		return true // said as parts of one model
+	}
+	who := "the two runs"
+	if len(s.sides) != 2 {
+		who = fmt.Sprintf("all %d runs", len(s.sides))
+	}
+	var each []string
+	for i, sd := range s.sides {
+		if i == namesShown {
+			each = append(each, fmt.Sprintf("%d more runs", len(s.sides)-i))
+			break
+		}
+		what := "none of them"
+		if len(has[i]) > 0 {
+			what = shortened(has[i], ", ", 12)
+		}
+		each = append(each, fmt.Sprintf("%s has %s", sd.model.Label, what))
+	}
+	f.list = append(f.list, &Finding{Code: noCommonTask, Labels: s.labels(), Blocks: true,
+		Text: fmt.Sprintf("no task is common to %s: %s", who, strings.Join(each, "; "))})
+	return false
+}
+
+// findUnit compares what the runs were asked of a task or group; tasks that a run
+// lacks are named where missing.
+func (s *Set) findUnit(f *finder, u unit, missing bool) {
+	with := 0
+	for i, sd := range s.sides {
+		if sd.own[u] != nil {
+			with++
+			continue
+		}
+		code, blocks := s.absent(sd, u)
+		if code != "" && (code != "task" || missing && !s.inParts(i, u, -1)) {
+			f.add(code, blocks, u, "", sd.model.Label, 0, 0, theMost)
 		}
 	}
 	if with < 2 {
@@ -103,37 +176,62 @@ func (s *Set) findUnit(f *finder, u unit) {
 	}
 	for form := range forms {
 		name := formulation(form)
-		having := 0
-		for _, sd := range s.sides {
+		var having []int
+		for i, sd := range s.sides {
 			if o := sd.own[u]; o != nil && o.forms[form] != nil {
-				having++
+				having = append(having, i)
 			}
 		}
-		if having == 0 {
+		if len(having) == 0 {
 			continue
 		}
 		norms := map[olmes.Normalization]int{}
-		for _, sd := range s.sides {
-			o := sd.own[u]
-			if o == nil {
-				continue
-			}
-			if o.forms[form] == nil {
-				f.add("formulation", true, u, name, sd.model.Label, 0, 0)
-				continue
-			}
-			norms[o.forms[form].Normalization]++
-		}
-		usual := most(norms)
-		for _, sd := range s.sides {
-			if o := sd.own[u]; o != nil && o.forms[form] != nil && o.forms[form].Normalization != usual {
-				f.add("normalization", true, u, name, sd.model.Label, 0, 0)
+		for i, sd := range s.sides {
+			switch o := sd.own[u]; {
+			case o == nil:
+			case o.forms[form] != nil:
+				norms[o.forms[form].Normalization]++
+			case !s.inParts(i, u, form):
+				f.add("formulation", true, u, name, sd.model.Label, 0, 0, theMost)
 			}
 		}
-		for _, k := range s.members[u] {
-			s.findTable(f, u, s.tables[k], form)
+		if usual, ok := majority(norms); len(norms) > 1 {
+			for _, i := range having {
+				if n := s.sides[i].own[u].forms[form].Normalization; !ok || n != usual {
+					f.add("normalization", true, u, name, s.sides[i].model.Label, 0, 0, relation(len(having), ok))
+				}
+			}
+		}
+		s.findInstances(f, u, form)
+		s.findAsked(f, u, form)
+	}
+}
+
+// relation is what runs are set against that differ from others of n runs, of
+// which more than half have the same or not.
+func relation(n int, most bool) against {
+	switch {
+	case n == 2:
+		return eachOther
+	case most:
+		return theMost
+	}
+	return theOthers
+}
+
+// majority is the key that counts more than half of all.
+func majority[K comparable](counts map[K]int) (K, bool) {
+	all := 0
+	for _, c := range counts {
+		all += c
+	}
+	for k, c := range counts {
+		if 2*c > all {
+			return k, true
 		}
 	}
+	var none K
+	return none, false
 }
 
 // absent says in what way a run lacks a unit that others have: it has the task in
@@ -165,129 +263,29 @@ func (s *Set) absent(sd *side, u unit) (code string, blocks bool) {
 	return "task", false
 }
 
-// most is the most frequent key, the smallest of equals.
-func most[K ~string | ~int](counts map[K]int) K {
-	var best K
-	n := -1
-	for k, c := range counts {
-		if c > n || c == n && k < best {
-			best, n = k, c
-		}
-	}
-	return best
-}
+// namesShown is how many of something one line names.
+const namesShown = 5
 
-// findTable compares the instances of one task in one formulation with those of
-// the run that most agree with.
-func (s *Set) findTable(f *finder, u unit, t *table, form int) {
-	name := formulation(form)
-	classes := map[string]int{}
-	for i, c := range t.columns[form] {
-		if c != nil {
-			classes[t.class(i, form)]++
-		}
+// shortened joins names, of many the first ones.
+func shortened(names []string, by string, most int) string {
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most-1], by), len(names)-most+1)
 	}
-	if len(classes) == 0 {
-		return
-	}
-	usual := most(classes)
-	at := -1
-	for i, c := range t.columns[form] {
-		if c != nil && t.class(i, form) == usual {
-			at = i
-			break
-		}
-	}
-	ref := t.columns[form][at]
-	for i, c := range t.columns[form] {
-		if sd := s.sides[i]; c == nil {
-			// A task of a group that others have, or one without instances.
-			if o := sd.own[u]; o != nil && sd.parts[t.key] == nil && sd.model.Evidence != record.ImportedAggregates {
-				f.add("sample", true, u, name, sd.model.Label, len(ref.form.docs), len(ref.form.docs))
-			}
-			continue
-		}
-		if c != ref && t.identity(i, form) != "" && t.identity(i, form) == t.identity(at, form) && sameList(c.form.gold, ref.form.gold) && sameList(c.form.docs, ref.form.docs) && c.whole() {
-			continue // the same in all that counts
-		}
-		d := differ(ref, c)
-		if d.alone > 0 {
-			f.add("sample", true, u, name, s.sides[i].model.Label, d.alone, d.alone+d.shared)
-		}
-		if c.form != ref.form && t.identity(i, form) != "" && t.identity(i, form) == t.identity(at, form) {
-			d.other, d.unknown = 0, 0
-		}
-		if d.other > 0 {
-			f.add("prompts", true, u, name, s.sides[i].model.Label, d.other, d.shared)
-		}
-		if d.unknown > 0 {
-			f.add("prompts-unknown", true, u, name, s.sides[i].model.Label, d.unknown, d.shared)
-		}
-		if d.gold > 0 {
-			f.add("gold", true, u, name, s.sides[i].model.Label, d.gold, d.shared)
-		}
-		if failed := len(c.form.docs) - c.form.known.count(); failed > 0 {
-			f.add("failed", false, u, name, s.sides[i].model.Label, failed, len(c.form.docs))
-		}
-	}
-}
-
-// whole reports whether every instance has an answer.
-func (c *column) whole() bool { return c.form.known.count() == len(c.form.docs) }
-
-// difference counts how the instances of two columns differ.
-type difference struct {
-	shared  int
-	alone   int // instances that one of the two has
-	other   int // shared ones whose requests differ
-	unknown int // shared ones of which one has requests that are not known
-	gold    int // shared ones with another right answer
-}
-
-func differ(a, b *column) difference {
-	var d difference
-	i, j := 0, 0
-	x, y := a.form, b.form
-	for i < len(x.docs) && j < len(y.docs) {
-		switch {
-		case x.docs[i] < y.docs[j]:
-			i++
-			continue
-		case x.docs[i] > y.docs[j]:
-			j++
-			continue
-		}
-		d.shared++
-		if x.gold[i] != y.gold[j] {
-			d.gold++
-		}
-		switch {
-		case x.prints == nil || y.prints == nil || x.prints[i] == 0 || y.prints[j] == 0:
-			d.unknown++
-		case x.prints[i] != y.prints[j]:
-			d.other++
-		}
-		i++
-		j++
-	}
-	d.alone = len(x.docs) + len(y.docs) - 2*d.shared
-	if x == y {
-		d.unknown = 0
-	}
-	return d
+	return strings.Join(names, by)
 }
 
 // text says a finding in one line.
 func text(f *Finding, s *Set) string {
-	who := strings.Join(f.Labels, ", ")
-	if len(f.Labels) > 5 {
-		who = fmt.Sprintf("%s and %d more", strings.Join(f.Labels[:4], ", "), len(f.Labels)-4)
-	}
+	who := shortened(f.Labels, ", ", namesShown)
 	task := olmes.Label(f.Task, f.Variant)
 	form := strings.ToUpper(string(f.Formulation))
-	others := "the other run"
-	if len(s.sides) > 2 {
-		others = "most runs"
+	has, was, counts := "has", "was", "counts"
+	if len(f.Labels) > 1 {
+		has, was, counts = "have", "were", "count"
+	}
+	others := "most runs"
+	if f.against == theOthers {
+		others = "other runs"
 	}
 	switch f.Code {
 	case "imported":
@@ -297,21 +295,28 @@ func text(f *Finding, s *Set) string {
 	case "task":
 		return fmt.Sprintf("%s: not in %s", task, who)
 	case "variant":
-		return fmt.Sprintf("%s: %s has the task in other variants only", task, who)
+		return fmt.Sprintf("%s: %s %s the task in other variants only", task, who, has)
 	case "split":
-		return fmt.Sprintf("%s: %s has another split than %s", task, who, s.splitOf(f))
+		return fmt.Sprintf("%s: %s %s another split than %s", task, who, has, s.splitOf(f))
 	case "formulation":
 		return fmt.Sprintf("%s: not evaluated as %s in %s", task, form, who)
 	case "normalization":
-		return fmt.Sprintf("%s %s: %s counts another normalization than %s", task, form, who, others)
-	case "sample":
-		return fmt.Sprintf("%s %s: %s has other instances than %s: %d of %d are in one of them only", task, form, who, others, f.Count, f.Of)
+		if f.against == eachOther {
+			return fmt.Sprintf("%s %s: %s count different normalizations", task, form, who)
+		}
+		return fmt.Sprintf("%s %s: %s %s another normalization than %s", task, form, who, counts, others)
 	case "prompts":
-		return fmt.Sprintf("%s %s: %s was asked otherwise than %s: %d of %d shared instances have other requests", task, form, who, others, f.Count, f.Of)
+		if f.against == eachOther {
+			return fmt.Sprintf("%s %s: %s were not asked the same: %d of %d shared instances have other requests", task, form, who, f.Count, f.Of)
+		}
+		return fmt.Sprintf("%s %s: %s %s asked otherwise than %s: %d of %d shared instances have other requests", task, form, who, was, others, f.Count, f.Of)
 	case "prompts-unknown":
-		return fmt.Sprintf("%s %s: what %s was asked is not known for %d of %d shared instances", task, form, who, f.Count, f.Of)
+		return fmt.Sprintf("%s %s: what %s %s asked is not known for %d of %d shared instances", task, form, who, was, f.Count, f.Of)
 	case "gold":
-		return fmt.Sprintf("%s %s: %s has other right answers than %s in %d of %d shared instances", task, form, who, others, f.Count, f.Of)
+		if f.against == eachOther {
+			return fmt.Sprintf("%s %s: %s have different right answers in %d of %d shared instances", task, form, who, f.Count, f.Of)
+		}
+		return fmt.Sprintf("%s %s: %s %s other right answers than %s in %d of %d shared instances", task, form, who, has, others, f.Count, f.Of)
 	case "failed":
 		return fmt.Sprintf("%s %s: %d of %d instances of %s have no answer and are left out", task, form, f.Count, f.Of, who)
 	}

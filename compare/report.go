@@ -35,6 +35,8 @@ type Report struct {
 	Refused  []string  `json:"refused"`
 	Anyway   bool      `json:"anyway"`   // ranked all the same
 	Findings []Finding `json:"findings"` // how the runs differ in what was asked
+	// NothingToRank says that no task has a score in all runs.
+	NothingToRank bool `json:"-"`
 }
 
 // Model is one of the runs compared.

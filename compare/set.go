@@ -21,6 +21,8 @@ type Set struct {
 	units   []unit
 	members map[unit][]key // tasks of a group, or the task itself
 	tables  map[key]*table
+	groups  [][]int // runs of one model with different parts of its evaluation
+	group   []int   // by run, the index into groups; -1 for none
 }
 
 // New returns a set of n runs.
@@ -85,16 +87,6 @@ type column struct {
 	nearTies, toRight, toWrong set // nil where there are none
 }
 
-// class names the runs that were asked the same.
-func (t *table) class(i, form int) string {
-	if id := t.ids[form][i]; id != "" {
-		return id
-	}
-	return fmt.Sprintf("unknown %p", t.columns[form][i].form.docs)
-}
-
-func (t *table) identity(i, form int) string { return t.ids[form][i] }
-
 // arrange makes the units and tables of all runs.
 func (s *Set) arrange() {
 	s.units = nil
@@ -122,6 +114,7 @@ func (s *Set) arrange() {
 			s.tables[k] = s.table(k)
 		}
 	}
+	s.groups, s.group = s.parts()
 }
 
 // view is what is compared where nobody asked: the better formulation, unless all

@@ -31,8 +31,9 @@ type side struct {
 	order  []key
 	own    map[unit]*own
 	suite  *score.Suite
-	looked bool // for near-ties
-	stated bool // near-ties are by a stated margin
+	of     string // equal for runs of one model in one setting; "" where it is not known whether they are
+	looked bool   // for near-ties
+	stated bool   // near-ties are by a stated margin
 }
 
 // part is one task of a side.
@@ -43,7 +44,9 @@ type part struct {
 	complete   bool                // the standard's instances
 	standard   olmes.Normalization // of CF
 	forms      [forms]*form
+	has        [forms]bool   // the run evaluated it
 	identities [forms]string // digest of all requests, "" where not known
+	docs       string        // digest of the instances' doc_ids
 }
 
 // form is a task in one formulation.
@@ -110,12 +113,14 @@ func interned[T int16 | int32](p *pool, kept map[uint64][][]T, list []T) []T {
 // newSide keeps what a comparison needs of a run.
 func newSide(run *outcome.Run, p *pool, near []score.NearTie) *side {
 	id := run.Record.Identity
-	s := &side{parts: map[key]*part{}, own: map[unit]*own{}, suite: run.Metrics.Suite, model: newModel(run)}
+	s := &side{parts: map[key]*part{}, own: map[unit]*own{}, suite: run.Metrics.Suite, model: newModel(run), of: modelOf(id)}
 	for _, t := range id.Tasks {
 		k := key{t.Name, t.Split, id.VariantOf(t)}
-		pt := &part{group: t.Group, groupSize: t.GroupSize, rows: t.Dataset.RowsSHA256, complete: t.Complete, standard: t.Normalization}
+		pt := &part{group: t.Group, groupSize: t.GroupSize, rows: t.Dataset.RowsSHA256, complete: t.Complete, standard: t.Normalization, docs: t.DocIDsSHA256}
 		for f := range forms {
-			pt.identities[f] = t.Formulations[formulation(f)].RequestsSHA256
+			var r record.Requests
+			r, pt.has[f] = t.Formulations[formulation(f)]
+			pt.identities[f] = r.RequestsSHA256
 		}
 		s.parts[k] = pt
 		s.order = append(s.order, k)

@@ -44,7 +44,8 @@ rank, and the differences of all pairs.
 RUN is a folder, a folder of such folders, a glob, an id or the beginning of one;
 "label=RUN" names it. Runs with other prompts, splits, instances, formulations or
 normalizations, and imported ones, are compared, and what differs is said, but nothing is
-ranked and the exit code is 4; --anyway ranks all the same.
+ranked and the exit code is 4; --anyway ranks all the same, where there is a task that all
+runs have.
 
 docs/compare.md says how each number comes about.`,
 		Example: `  olmes compare runs/a runs/b
@@ -101,7 +102,7 @@ func (a *app) compare(cmd *cobra.Command, args []string, f compareFlags) error {
 	} else {
 		err = printComparison(a.stdout, r)
 	}
-	if err == nil && len(r.Refused) > 0 && !f.anyway {
+	if err == nil && len(r.Refused) > 0 && (!f.anyway || r.NothingToRank) {
 		err = &exitError{code: exitOffStandard}
 	}
 	return err

@@ -74,7 +74,7 @@ func TestCompareCommand(t *testing.T) {
 		s.Tasks[1].Forms[olmes.CF] = f
 	})
 	code, stdout, _ = said("compare", a, c)
-	if code != exitOffStandard || !strings.Contains(stdout, "! piqa CF: c was asked otherwise than the other run: 200 of 200 shared instances have other requests") || !strings.Contains(stdout, "Not ranked") {
+	if code != exitOffStandard || !strings.Contains(stdout, "! piqa CF: a, c were not asked the same: 200 of 200 shared instances have other requests") || !strings.Contains(stdout, "Not ranked") {
 		t.Errorf("exit code %d\n%s", code, stdout)
 	}
 	code, stdout, _ = said("compare", a, c, "--anyway")
@@ -163,5 +163,20 @@ func TestCompareSplits(t *testing.T) {
 		return row.Comparisons[0].Method == compare.Unpaired && row.Comparisons[0].Pairs == nil && row.Verdict == ""
 	}) {
 		t.Errorf("%s", stdout)
+	}
+}
+
+// Runs with nothing in common are no comparison.
+func TestCompareNothingInCommon(t *testing.T) {
+	dir := t.TempDir()
+	of := func(name string) func(*outcometest.Spec) {
+		return func(s *outcometest.Spec) { s.Tasks = s.Tasks[:1]; s.Tasks[0].Name = name }
+	}
+	a, b, c := writeCompared(t, dir, "a", 100, of("csqa")), writeCompared(t, dir, "b", 100, of("piqa")), writeCompared(t, dir, "c", 100, of("arc_easy"))
+	for _, args := range [][]string{{"compare", a, b}, {"compare", a, b, "--anyway"}, {"compare", a, b, "--json"}, {"compare", a, b, c}} {
+		code, stdout, stderr := said(args...)
+		if code != exitOffStandard || !strings.Contains(stdout, ": a has csqa; b has piqa") || strings.Contains(stdout, "p (Holm)") || strings.Contains(stdout, "row − column") {
+			t.Errorf("%q: exit code %d\n%s%s", args, code, stdout, stderr)
+		}
 	}
 }

@@ -120,6 +120,10 @@ func pairText(b *strings.Builder, r *compare.Report) {
 	for i, name := range []string{"A", "B"} {
 		fmt.Fprintf(b, "%s  %s\n", name, modelText(r.Models[i]))
 	}
+	if len(p.Rows) == 0 {
+		b.WriteString("\nNothing of the two can be set against each other.\n")
+		return
+	}
 	b.WriteString("\n")
 	level := fmt.Sprintf("%v%% interval", 100*r.Level)
 	g := grid{{"task", "n", "A", "B", "B − A", level, "p", "p (Holm)", "detects", "better"}}
@@ -280,9 +284,6 @@ all pairs by Holm's rule. Runs that cannot be told apart share a rank; "may be" 
 not better than.
 `, strings.Join(r.RankedBy, ", "), r.Alpha)
 	}
-	if len(r.Ranking) == 0 && len(r.RankedBy) == 0 && (len(r.Refused) == 0 || r.Anyway) {
-		b.WriteString("No task is common to all runs, so there is nothing to rank by.\n")
-	}
 	if len(r.Models) <= matrixRuns {
 		matrixText(b, r)
 		tasksText(b, r)
@@ -310,6 +311,10 @@ func matrixText(b *strings.Builder, r *compare.Report) {
 		if p.Average != nil {
 			at[[2]string{p.A, p.B}] = *p.Average
 		}
+	}
+	if len(at) == 0 {
+		b.WriteString("No two of the runs have anything that can be set against each other.\n")
+		return
 	}
 	order := make([]string, 0, len(r.Models))
 	for _, k := range r.Ranking {
@@ -386,6 +391,10 @@ func findingsText(b *strings.Builder, r *compare.Report) {
 		}
 	}
 	if len(r.Refused) == 0 {
+		return
+	}
+	if r.NothingToRank {
+		b.WriteString("Not ranked: there is no task that all runs have a score of.\n")
 		return
 	}
 	if r.Anyway {
