@@ -125,6 +125,15 @@ func TestRoundTrip(t *testing.T) {
 		if back.Identity.Variant != "" || back.Identity.Model.Name != "org/m" || back.Provenance.Evidence != record.ImportedInstances || len(back.Provenance.Import.Lacks) == 0 {
 			t.Errorf("%s: %+v", name, back.Identity)
 		}
+		files, err := filepath.Glob(filepath.Join(dir, "*.json*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if w, err := Which(file); name == "lm-eval" && (err != nil || w.Writer != "olmes export" || w.Implementation != OLMES) {
+				t.Errorf("%s: %+v %v", file, w, err)
+			}
+		}
 		// What came back is not said to be missing.
 		if lacks := strings.Join(back.Provenance.Import.Lacks, "; "); name == "lm-eval" && (strings.Contains(lacks, "token counts") || !strings.Contains(lacks, "digests are there")) {
 			t.Errorf("lacks %q", lacks)

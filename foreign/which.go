@@ -357,7 +357,11 @@ func (w *witness) results(path string) error {
 		return err
 	}
 	w.Writer = strings.TrimSpace("lm-eval " + r.Version())
-	if r.Version() == "" {
+	switch by := r.ExportedBy(); {
+	case by != "":
+		w.Writer = by + " export"
+		w.found("exported-record", "", 0, nil, "the file says that %s export wrote it", by)
+	case r.Version() == "":
 		w.found("no-version", "", 0, nil, "the file does not tell lm-eval's version, as before 0.4.3")
 	}
 	exported, own := 0, 0

@@ -348,10 +348,40 @@ func (c *comparison) imported() {
 	for _, r := range []*outcome.Run{c.a, c.b} {
 		if from := r.Record.Provenance.Import; from != nil {
 			for _, lack := range from.Lacks {
-				c.doubt("%s, imported from %s: %s", r.Label, from.Tool, lack)
+				if lack = stillLacking(r, lack); lack != "" {
+					c.doubt("%s, imported from %s: %s", r.Label, from.Tool, lack)
+				}
 			}
 		}
 	}
+}
+
+// stillLacking leaves out of what an import lacks, as its record says, what the
+// record has all the same: older imports of what olmes export wrote say so of
+// counts and ids.
+func stillLacking(r *outcome.Run, lack string) string {
+	all := func(has func(c *outcome.Choices, k int) bool) bool {
+		for _, t := range r.Tasks {
+			for _, f := range t.Forms {
+				for k := range f.Choice.LogProb {
+					if !has(&f.Choice, k) {
+						return false
+					}
+				}
+			}
+		}
+		return r.Instances()
+	}
+	parts := slices.DeleteFunc(strings.Split(lack, "; "), func(part string) bool {
+		switch {
+		case part == "ids":
+			return all(func(c *outcome.Choices, k int) bool { return known(c.IDs[k]) })
+		case strings.HasPrefix(part, "token counts"):
+			return all(func(c *outcome.Choices, k int) bool { return c.Tokens[k] > 0 && c.Context[k] > 0 })
+		}
+		return false
+	})
+	return strings.Join(parts, "; ")
 }
 
 // found adds instances of a pair to the cause of the same kind, or begins it.

@@ -66,6 +66,9 @@ func (c *comparison) decisions() ([]Flip, Stage) {
 	default:
 		s.Text = fmt.Sprintf("%d of %s flipped; %s", s.Different, plural(s.Compared, "decision", "decisions"), c.nearText(flips, near))
 	}
+	if s.Compared > 0 && s.Unknown > 0 {
+		s.Text += fmt.Sprintf("; of %d instances they are not known", s.Unknown)
+	}
 	return flips, s
 }
 

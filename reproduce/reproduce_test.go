@@ -176,6 +176,28 @@ func TestCounts(t *testing.T) {
 	}
 }
 
+// What an import's record has is not unknown, though the record says that it lacks
+// it; and what is unknown is not the same.
+func TestLacks(t *testing.T) {
+	all := "token counts of continuations and contexts, so accuracies per token and truncation; ids; log-probabilities of single tokens"
+	b := spec()
+	b.Provenance.Evidence = record.ImportedInstances
+	b.Provenance.Import = &record.Import{Tool: "lm-eval", Lacks: []string{all}}
+	r := compare(t, spec(), b, reproduce.Options{})
+	if !slices.Equal(r.Unknown, []string{"b, imported from lm-eval: log-probabilities of single tokens"}) || stage(t, r, reproduce.IDs).Same != reproduce.Yes {
+		t.Errorf("%q", r.Unknown)
+	}
+	each(&b, func(task string, _ olmes.Formulation, doc, _ int, c *olmes.Choice) {
+		if task == "arc_easy" && doc == 3 {
+			c.IDsSHA256 = ""
+		}
+	})
+	r = compare(t, spec(), b, reproduce.Options{})
+	if !slices.Contains(r.Unknown, "b, imported from lm-eval: ids; log-probabilities of single tokens") || stage(t, r, reproduce.IDs).Same != reproduce.Unknown || strings.Contains(r.Verdict, "every instance, request, id") {
+		t.Errorf("%q, %s", r.Unknown, r.Verdict)
+	}
+}
+
 func other(digest string) string { return strings.Repeat("f", 8) + digest[8:] }
 
 func TestTruncation(t *testing.T) {

@@ -39,6 +39,7 @@ type resultsDoc struct {
 	GitHash      *string                    `json:"git_hash"`
 	Date         results.Number             `json:"date"`
 	Version      string                     `json:"lm_eval_version"`
+	ExportedBy   string                     `json:"exported_by"` // of what olmes export wrote
 	Transformers string                     `json:"transformers_version"`
 	MaxLength    *int                       `json:"max_length"`
 	ModelSource  string                     `json:"model_source"`
@@ -353,6 +354,9 @@ func merge[V any](to *map[string]V, from map[string]V) {
 
 // Version is lm-eval's version, "" where the file does not tell it.
 func (r *Results) Version() string { return r.doc.Version }
+
+// ExportedBy is the program that wrote the file in lm-eval's form, "" for lm-eval.
+func (r *Results) ExportedBy() string { return r.doc.ExportedBy }
 
 // Listed is a task of a results file.
 type Listed struct {
