@@ -31,7 +31,8 @@ func (p Problem) Unwrap() error { return p.Err }
 // ErrNoRecords says that a name matched no record at all.
 var ErrNoRecords = errors.New("no record found")
 
-// Sources opens the records that names mean, in their order, each folder once.
+// Sources opens the records that names mean, in their order, each folder once, and
+// once more under each other label that is given for it.
 // A name is a record's folder, a folder of such folders, a glob of either, or
 // the beginning of the id of a run below roots (none means
 // record.DefaultRoot); "label=NAME" calls it label, and where it means several,
@@ -42,7 +43,7 @@ var ErrNoRecords = errors.New("no record found")
 // is in the problems, by path; the caller decides whether to go on without. The
 // error is for a name that matches nothing.
 func Sources(names []string, roots ...string) ([]Source, []Problem, error) {
-	s := sources{seen: map[string]bool{}, roots: roots}
+	s := sources{seen: map[string]*folder{}, roots: roots}
 	for _, name := range names {
 		if err := s.add(name); err != nil {
 			return nil, nil, err
@@ -54,38 +55,62 @@ func Sources(names []string, roots ...string) ([]Source, []Problem, error) {
 
 type sources struct {
 	roots    []string
-	seen     map[string]bool // by absolute folder
+	seen     map[string]*folder // by absolute folder
 	found    []Source
 	problems []Problem
+}
+
+// folder is a folder that was named.
+type folder struct {
+	record *record.Record // nil where it cannot be used
+	labels []string       // as given, "" for none
+	bare   int            // in found, where it has no label yet; else -1
 }
 
 func (s *sources) add(name string) error {
 	label, path := splitLabel(name)
 	dirs, err := s.folders(path)
 	if err != nil {
+		if fault := s.labelFault(name); fault != "" {
+			return named{fault, ErrNoRecords}
+		}
 		return err
 	}
-	first := len(s.found)
+	var usable []*folder
 	for _, dir := range dirs {
 		key, err := filepath.Abs(dir)
 		if err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
 		}
-		if s.seen[key] {
-			continue
+		f := s.seen[key]
+		if f == nil {
+			f = &folder{bare: -1}
+			s.seen[key] = f
+			if f.record, err = open(dir); err != nil {
+				s.problems = append(s.problems, Problem{dir, err})
+			}
 		}
-		s.seen[key] = true
-		r, err := open(dir)
-		if err != nil {
-			s.problems = append(s.problems, Problem{dir, err})
-			continue
+		if f.record != nil {
+			usable = append(usable, f)
 		}
-		s.found = append(s.found, Source{Label: label, Record: r})
 	}
-	if added := s.found[first:]; label != "" && len(added) > 1 {
-		for i := range added {
-			added[i].Label = fmt.Sprintf("%s/%d", label, i+1)
+	for i, f := range usable {
+		as := label
+		if label != "" && len(usable) > 1 {
+			as = fmt.Sprintf("%s/%d", label, i+1)
 		}
+		switch {
+		case slices.Contains(f.labels, as) || as == "" && len(f.labels) > 0:
+			continue
+		case f.bare >= 0: // what it is called comes after it was named
+			s.found[f.bare].Label, f.bare = as, -1
+		default:
+			if as == "" {
+				f.bare = len(s.found)
+			}
+			s.found = append(s.found, Source{Label: as, Record: f.record})
+		}
+		f.labels = append(f.labels, as)
 	}
 	return nil
 }
@@ -125,10 +150,38 @@ type named struct {
 func (n named) Error() string { return n.text }
 func (n named) Unwrap() error { return n.err }
 
+// notInLabels are the characters by which a path or a glob is told from a label.
+const notInLabels = `/\*?[`
+
+// labelFault says what is wrong with the label of a name that means nothing, "" where
+// that is not it.
+func (s *sources) labelFault(name string) string {
+	before, after, ok := strings.Cut(name, "=")
+	if !ok {
+		return ""
+	}
+	if after == "" {
+		return fmt.Sprintf("%q names no run after its label", name)
+	}
+	if _, err := s.folders(after); err != nil && !strings.ContainsAny(before, notInLabels) {
+		return ""
+	} else if err != nil {
+		return fmt.Sprintf("no such run: %q; if %q is meant as a label, it cannot have any of %s", name, before, strings.Join(strings.Split(notInLabels, ""), " "))
+	}
+	if before == "" {
+		return fmt.Sprintf("the label of %q is empty", name)
+	}
+	at := strings.IndexAny(before, notInLabels)
+	if at < 0 {
+		return ""
+	}
+	return fmt.Sprintf("the label %q of %q has a %q; a label cannot have any of %s", before, name, before[at:at+1], strings.Join(strings.Split(notInLabels, ""), " "))
+}
+
 // splitLabel parts "label=path". A path that exists as it is has no label.
 func splitLabel(name string) (label, path string) {
 	before, after, ok := strings.Cut(name, "=")
-	if !ok || before == "" || after == "" || strings.ContainsAny(before, `/\*?[`) {
+	if !ok || before == "" || after == "" || strings.ContainsAny(before, notInLabels) {
 		return "", name
 	}
 	if _, err := os.Stat(name); err == nil {
