@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"olmes/record"
 	"olmes/reproduce"
 	"olmes/run"
 )
@@ -28,12 +29,24 @@ func (a *app) claimCommand() *cobra.Command {
 		Long: `Claim prints one line without a space, for a model card or a paper: standard, model,
 each score with its formulation, what is off-standard, the first digits of the run's id
 and of its results' digest, and a checksum. olmes verify CLAIM checks the line by itself,
-olmes verify CLAIM RUN against the record.`,
+olmes verify CLAIM RUN against the record. A run whose record olmes verify finds damaged
+has no claim: claim names the damage and exits with 5.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, id, err := a.claimOf(args[0])
 			if err != nil {
 				return err
+			}
+			// The line is for others: it says nothing that the record does not hold.
+			_, rep, err := a.verified(args[0])
+			if err != nil {
+				return err
+			}
+			if rep.Damaged() {
+				for _, d := range rep.Damage {
+					fmt.Fprintf(a.stderr, "damaged: %s\n", d)
+				}
+				return &exitError{exitDamaged, fmt.Errorf("%w: no claim can be made of %s", record.ErrDamaged, rep.Dir)}
 			}
 			if asJSON {
 				return a.printJSON(claimSummary{Claim: c, Text: c.String(), ID: id, Problems: c.Problems(), Against: []string{}, Holds: true})

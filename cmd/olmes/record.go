@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"olmes/artifact"
+	"olmes/outcome"
 	"olmes/record"
 	"olmes/report"
 	"olmes/score"
@@ -37,7 +39,13 @@ func (a *app) openRecord(ref string) (*record.Record, error) {
 	if !rec.Complete() {
 		return nil, &exitError{exitIncomplete, fmt.Errorf("%s: %w, %d chunks are finished; the command that began it goes on with --resume", dir, record.ErrIncomplete, rec.Finished())}
 	}
-	return rec, nil
+	return rec, coded(rec.CheckSizes())
+}
+
+// agrees checks that a record's metrics are those of its instances, where it has any.
+func agrees(ctx context.Context, rec *record.Record) error {
+	_, err := outcome.Load(ctx, outcome.Source{Label: rec.Dir, Record: rec}, outcome.Answers)
+	return coded(err)
 }
 
 // coded gives a record's error its exit code.
@@ -101,9 +109,12 @@ func (a *app) showCommand() *cobra.Command {
 		Short: "print a run's table of scores",
 		Long:  "Show prints what `olmes run` printed at its end. RUN is a folder, an id or a unique prefix of one.",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			rec, err := a.openRecord(args[0])
 			if err != nil {
+				return err
+			}
+			if err := agrees(cmd.Context(), rec); err != nil {
 				return err
 			}
 			if err := a.printRun(rec, asJSON); err != nil || asJSON || !details {
