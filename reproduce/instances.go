@@ -53,7 +53,14 @@ func (c *comparison) instances() Stage {
 	}
 	t := tell(s.Causes)
 	s.Different = t.different
-	s.Unknown += c.goldless()
+	goldless, numbered, unproved := c.goldless(), 0, 0
+	for _, p := range c.pairs {
+		n := p.byNumber()
+		if numbered += n; p.ta.Split == "" || p.tb.Split == "" {
+			unproved += n
+		}
+	}
+	s.Unknown += goldless + unproved
 	s.Same = outcomeOf(s.Different, s.Unknown, s.Compared)
 	switch {
 	case s.Same == No && c.apart():
@@ -63,9 +70,18 @@ func (c *comparison) instances() Stage {
 	case s.Same == Yes:
 		s.Text = fmt.Sprintf("the same %s, with the same right answers", plural(s.Compared, "instance", "instances"))
 	case s.Compared > 0:
-		s.Text = fmt.Sprintf("the same %s; of %d it is not known whether the right answers are the same", plural(s.Compared, "instance", "instances"), s.Unknown)
+		s.Text = fmt.Sprintf("nothing differs in %s", plural(s.Compared, "instance", "instances"))
+		if goldless > 0 {
+			s.Text += fmt.Sprintf("; of %d the right answers are not known in both runs", goldless)
+		}
+		if unproved > 0 {
+			s.Text += fmt.Sprintf("; whether %d are the same is not known, since a split is not", unproved)
+		}
 	default:
 		s.Text = "no instances to compare"
+	}
+	if numbered > 0 {
+		s.Text += fmt.Sprintf("; %d go together by their doc_ids alone", numbered)
 	}
 	return s
 }
@@ -153,6 +169,25 @@ var troubles = map[Code]string{
 	Numbering:      "under other doc_ids",
 	GoldLabel:      "with another right answer",
 	ChoiceOrder:    "with their choices in another order",
+}
+
+// byNumber counts the shared instances of which nothing but the doc_id says that
+// they are the same: neither the dataset's id nor any request.
+func (p *pair) byNumber() (n int) {
+	for _, x := range p.both {
+		if p.a.NativeID[x.A] != "" && p.b.NativeID[x.B] != "" {
+			continue
+		}
+		told := false
+		ka, kb, choices := p.choices(x)
+		for k := range choices {
+			told = told || p.sameText(ka+k, kb+k) != Unknown
+		}
+		if !told {
+			n++
+		}
+	}
+	return n
 }
 
 // goldless counts shared instances of which a run does not tell the right answer.

@@ -150,7 +150,23 @@ func TestInstanceCounts(t *testing.T) {
 	}
 	b.Tasks = b.Tasks[1:]
 	s = stage(t, reproduce.Compare(load(t, "a", other), b, reproduce.Options{}), reproduce.Instances)
-	if s.Same != reproduce.Unknown || s.Unknown != 60 || !strings.Contains(s.Text, "of 60 it is not known whether the right answers") {
+	if s.Same != reproduce.Unknown || s.Unknown != 60 || !strings.Contains(s.Text, "nothing differs in 60 instances; of 60 the right answers are not known") {
 		t.Errorf("%+v", s)
+	}
+	// Instances that a doc_id alone names are said to be so, and not the same where
+	// the doc_ids may count in different splits.
+	for _, split := range []string{"test", ""} {
+		a, b := load(t, "a", spec()), load(t, "b", spec())
+		for _, task := range b.Tasks {
+			task.Split = split
+			for _, form := range task.Forms {
+				clear(form.NativeID)
+				clear(form.Choice.Request)
+			}
+		}
+		s = stage(t, reproduce.Compare(a, b, reproduce.Options{}), reproduce.Instances)
+		if (s.Same == reproduce.Yes) != (split != "") || !strings.HasSuffix(s.Text, "140 go together by their doc_ids alone") {
+			t.Errorf("split %q: %+v", split, s)
+		}
 	}
 }
