@@ -31,6 +31,7 @@ type Encoder struct {
 	Shared bool
 
 	pairs map[[2]byte]bool // neighbouring bytes within pieces
+	vocab int              // ids are below it; 0: not asked yet, -1: the engine does not tell
 }
 
 // Encoded is one request as ids.
@@ -103,6 +104,9 @@ func (e *Encoder) Encode(ctx context.Context, reqs []olmes.Request, shared *pref
 	if len(ids) != len(texts) {
 		return nil, fmt.Errorf("tokenize: engine gave %d answers for %d texts", len(ids), len(texts))
 	}
+	if err := e.inVocabulary(ctx, ids); err != nil {
+		return nil, err
+	}
 	if e.Pieces != nil {
 		for i := range texts {
 			if err := e.decodes(texts[i], ids[i]); err != nil {
@@ -113,6 +117,15 @@ func (e *Encoder) Encode(ctx context.Context, reqs []olmes.Request, shared *pref
 	for i, head := range heads {
 		if head != nil {
 			ids[i] = slices.Concat(head, ids[i])
+		}
+	}
+	if e.Pieces == nil {
+		wholes := make([]encodedText, len(reqs))
+		for i, w := range where {
+			wholes[i] = encodedText{texts[w.whole], ids[w.whole]}
+		}
+		if err := distinct(reqs, wholes); err != nil {
+			return nil, err
 		}
 	}
 	over := make([]int, len(reqs))

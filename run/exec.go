@@ -118,6 +118,9 @@ func (r *execBackend) described(ctx context.Context, d *engine.Description) erro
 	bad := func(format string, args ...any) error {
 		return &hinted{fmt.Errorf("the engine's description: "+format, args...), "docs/engine-protocol.md says what an engine describes"}
 	}
+	if err := engine.CheckName(own.Model); err != nil {
+		return bad("model: %w", err)
+	}
 	switch {
 	case d.Engine == "":
 		return bad("it has no name (engine)")

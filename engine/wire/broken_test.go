@@ -106,11 +106,11 @@ func TestSecondAnswers(t *testing.T) {
 // Text where a frame should be is quoted, as much as has come.
 func TestTextForFrames(t *testing.T) {
 	for in, want := range map[string]struct{ what, wrote string }{
-		"Hello there, loading model...\n": {`would have 1819043144 bytes, at most 1048576 are allowed; it begins with the text "Hello there, loading model...\n"`, "Hello there, loading model...\n"},
-		"hi\n":                            {`ends in the header's length; it begins with the text "hi\n"`, "hi\n"},
+		"Hello there, loading model...\n": {`frame: the text "Hello there, loading model...\n" stands where one was expected (its header would have 1819043144 bytes, at most 1048576 are allowed)`, "Hello there, loading model...\n"},
+		"hi\n":                            {`the text "hi\n" stands where one was expected (it ends in the header's length)`, "hi\n"},
 		"\x1b[31m modèle " + strings.Repeat("é", 40): {`text "\x1b[31m mod`, "\x1b[31m modèle " + strings.Repeat("é", 13) + "…"},
 		"\xff\xff\xff\xff\xff":                       {"it begins with the bytes ff ff ff ff ff", ""},
-		"\x02\x00\x00\x00xx":                         {`not JSON of the right form (invalid character 'x' looking for beginning of value); it begins with the text "xx"`, "xx"},
+		"\x02\x00\x00\x00xx":                         {`the text "xx" stands where one was expected (its header is not JSON of the right form: invalid character 'x' looking for beginning of value)`, "xx"},
 	} {
 		_, err := ReadFrame(bufio.NewReader(strings.NewReader(in)))
 		var frame *FrameError

@@ -115,7 +115,7 @@ func ReadFrame(r io.Reader) (Frame, error) {
 		return f, err
 	}
 	if err := json.Unmarshal(head, &f.Header); err != nil {
-		return f, damaged(head, false, "its header is not JSON of the right form (%v)", err)
+		return f, damaged(head, false, "its header is not JSON of the right form: %v", err)
 	}
 	if f.Header.Version != Version {
 		return f, &FrameError{What: fmt.Sprintf("it has protocol version %d, this program speaks %d: use engine and program of one version", f.Header.Version, Version)}
@@ -169,7 +169,7 @@ func damaged(start []byte, cut bool, format string, args ...any) error {
 	}
 	if text(start) {
 		e.Wrote = string(start) + more
-		e.What += fmt.Sprintf("; it begins with the text %q%s", start, more)
+		e.What = fmt.Sprintf("the text %q%s stands where one was expected (%s)", start, more, e.What)
 	} else if len(start) > 0 {
 		e.What += fmt.Sprintf("; it begins with the bytes % x%s", start[:min(len(start), 16)], more)
 	}
