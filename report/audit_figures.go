@@ -31,7 +31,7 @@ func AuditFigures(a audit.Audit) ([]StudyFigure, error) {
 		s.Fit = &figure.Fit{Slope: f.Line.Slope, Intercept: f.Line.Intercept, Name: line}
 		title := "Claimed and own scores, " + name
 		s.About = figure.About{ID: figureID("audit", name), Title: title,
-			Description: fmt.Sprintf("%d claims: claimed minus own score over the claimed one, with the least-squares line; %s.", len(f.Points), line)}
+			Description: fmt.Sprintf("%s: claimed minus own score over the claimed one, with the least-squares line; %s.", plural(len(f.Points), "claim"), line)}
 		svg, err := s.SVG()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", title, err)

@@ -170,9 +170,15 @@ func (s *Sheet) AddTraining(t study.TrainingStudy) error {
 	slices.SortStableFunc(drawn, func(a, b StudyFigure) int {
 		return cmp.Compare(order(a.Task), order(b.Task))
 	})
+	warning := ""
+	for _, n := range t.Notes {
+		if n.Code == study.NoteOtherModels {
+			warning = " Note: " + n.Text + "."
+		}
+	}
 	for _, f := range drawn {
 		s.training = append(s.training, Figure{Kind: "training", Title: "Training: " + f.Title, SVG: f.SVG,
-			Caption: fmt.Sprintf("Both formulations at each checkpoint with %.0f%% intervals, and what guessing gives. A line stands where a formulation leaves chance or multiple choice passes cloze, a bar at the bottom over the interval in which that is; olmes study training has the rules and the numbers.", 100*t.Level)})
+			Caption: fmt.Sprintf("Both formulations at each checkpoint with %.0f%% intervals, and what guessing gives. A line stands where a formulation leaves chance or multiple choice passes cloze, a bar at the bottom over the interval in which that is; olmes study training has the rules and the numbers.%s", 100*t.Level, warning)})
 	}
 	return nil
 }

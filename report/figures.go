@@ -191,7 +191,7 @@ func (s *Sheet) scatter(f *figures) {
 			said = append(said, fmt.Sprintf("%s: CF %.1f, MCF %.1f", r.Label, x, y))
 		}
 	}
-	caption := fmt.Sprintf("A point a model: the means of both formulations over %d tasks that all have.", len(tasks))
+	caption := fmt.Sprintf("A point a model: the means of both formulations over %s that all have.", plural(len(tasks), "task"))
 	if len(points) > figure.Names {
 		caption += " More than " + fmt.Sprint(figure.Names) + " points, so they have no names; the table has them."
 	}

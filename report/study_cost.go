@@ -42,7 +42,7 @@ func CostStudy(w io.Writer, s study.CostStudy) error {
 			if r.Accelerator != "" {
 				where = r.Accelerator
 			}
-			fmt.Fprintf(&b, "run %s %s: %.2f hours, %d tokens computed%s%s\n", short(r.ID), r.Label, r.Hours, r.Computed, rate(r.Rate), machine(where, r.Cores, r.Accelerator != ""))
+			fmt.Fprintf(&b, "run %s %s: %.2f hours, %s computed%s%s\n", short(r.ID), r.Label, r.Hours, plural(int(r.Computed), "token"), rate(r.Rate), machine(where, r.Cores, r.Accelerator != ""))
 		}
 	}
 	b.WriteString("Hours: the runs' wall-clock time, by computed tokens. Requests include unconditional ones.\n")
@@ -65,7 +65,7 @@ func machine(where string, cores int, accelerator bool) string {
 	case accelerator || cores == 0:
 		return ", on " + where
 	}
-	return fmt.Sprintf(", on %s, %d cores", where, cores)
+	return fmt.Sprintf(", on %s, %s", where, plural(cores, "core"))
 }
 
 func tokenCount(v *int64) string {
@@ -95,7 +95,7 @@ var shownSizes = []int{10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000}
 // SubsampleStudy prints what fewer instances cost in precision.
 func SubsampleStudy(w io.Writer, s study.SubsampleStudy) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Scores of k instances%s, over %d draws without replacement; in points\n", variantTitle(s.Variant), s.Draws)
+	fmt.Fprintf(&b, "Scores of k instances%s, over %s without replacement; in points\n", variantTitle(s.Variant), plural(s.Draws, "draw"))
 	for _, t := range s.Tasks {
 		out := table{header: []string{t.Task, "k", "std err", "off by", "bias", "other form %", "tau", "same best %", "flipped %"}}
 		for _, k := range t.Sizes {
@@ -108,7 +108,10 @@ func SubsampleStudy(w io.Writer, s study.SubsampleStudy) error {
 		for i, m := range t.Models {
 			fmt.Fprintf(&b, "%s %s; ", m, percent(&t.Scores[i]))
 		}
-		fmt.Fprintf(&b, "of %d instances\n", t.Instances)
+		fmt.Fprintf(&b, "of %s\n", plural(t.Instances, "instance"))
+		if t.Micro {
+			fmt.Fprintf(&b, "all of %s here is of its instances together (micro), and not the mean over its tasks (macro), which is the standard's score\n", t.Task)
+		}
 		if k := t.Standard; k != nil {
 			fmt.Fprintf(&b, "the standard takes %d of %d: standard error %.2f instead of %.2f, %.1f times; off the whole split's score by %.2f\n", k.Sample, k.Split, 100*k.SE, 100*k.SplitSE, k.Ratio, 100*k.Off)
 		}

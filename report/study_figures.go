@@ -41,7 +41,7 @@ func TrainingFigures(s study.TrainingStudy) ([]StudyFigure, error) {
 			}
 		}
 		f.YMin, f.YMax = roomForEvents(cf, mcf)
-		title := fmt.Sprintf("%s over %d checkpoints", t.Task, len(t.Curve))
+		title := fmt.Sprintf("%s over %s", t.Task, plural(len(t.Curve), "checkpoint"))
 		f.About = figure.About{ID: figureID("training", t.Task), Title: title, Description: "Accuracy in both formulations at each checkpoint with intervals, and the events that are known to have happened."}
 		svg, err := f.SVG()
 		if err != nil {

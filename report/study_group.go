@@ -11,7 +11,7 @@ import (
 // MMLUStudy prints a group's two means (paper, Table 8).
 func MMLUStudy(w io.Writer, s study.MMLUStudy) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s over %d tasks: mean over tasks (macro) and over instances (micro), in percent\n\n", s.Group, len(s.Tasks))
+	fmt.Fprintf(&b, "%s over %s: mean over tasks (macro) and over instances (micro), in percent\n\n", s.Group, plural(len(s.Tasks), "task"))
 	t := table{header: []string{"model", "tasks", "form", "norm", "n", "macro", "±", "± tasks", "micro", "±", "± clustered", "difference", "interval"}}
 	for _, m := range s.Models {
 		for _, f := range m.Forms {

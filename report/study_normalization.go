@@ -15,7 +15,7 @@ import (
 // model, and what prompt variants and unconditional probabilities do.
 func NormalizationStudy(w io.Writer, s study.NormalizationStudy) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Normalizations of CF over %d models%s: share of models that each is best for, in percent\n\n", len(s.Models), variantTitle(s.Variant))
+	fmt.Fprintf(&b, "Normalizations of CF over %s%s: share of models that each is best for, in percent\n\n", plural(len(s.Models), "model"), variantTitle(s.Variant))
 	wins := table{header: append(append([]string{"task", "models", "chosen"}, normHeaders()...), "over models", "over instances", "diff oracle", "over instances", "bias")}
 	tied := table{header: append([]string{"task", "tied", "rule"}, normHeaders()...)}
 	for _, t := range s.Tasks {

@@ -16,7 +16,7 @@ func TrainingStudy(w io.Writer, s study.TrainingStudy) error {
 	if s.Axis == study.TokensB {
 		unit = "billions of tokens"
 	}
-	fmt.Fprintf(&b, "%d checkpoints, counted in %s\n\n", len(s.Checkpoints), unit)
+	fmt.Fprintf(&b, "%s, counted in %s\n\n", plural(len(s.Checkpoints), "checkpoint"), unit)
 	events := table{header: []string{"task", "checkpoints", "event", "state", "at", "interval", "width", "known after"}}
 	for _, t := range s.Tasks {
 		for _, e := range []struct {

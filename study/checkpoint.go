@@ -69,6 +69,63 @@ func Series(models []Model, steps map[string]string) ([]Checkpoint, Axis, error)
 	return out, axis, nil
 }
 
+// kind is what all checkpoints of one training have in common; "" and 0 are not known.
+type kind struct {
+	architecture string
+	parameters   int64
+}
+
+// differs reports whether two kinds cannot be of one training.
+func (k kind) differs(o kind) bool {
+	return k.architecture != "" && o.architecture != "" && k.architecture != o.architecture || k.parameters > 0 && o.parameters > 0 && k.parameters != o.parameters
+}
+
+func (k kind) String() string {
+	switch {
+	case k.parameters == 0:
+		return k.architecture
+	case k.architecture == "":
+		return fmt.Sprintf("of %d parameters", k.parameters)
+	}
+	return fmt.Sprintf("%s of %d parameters", k.architecture, k.parameters)
+}
+
+// otherModels notes that a series holds models of several architectures or parameter
+// counts, which no training turns into each other.
+func otherModels(series []Checkpoint, n *notes) {
+	var kinds []kind
+	other := false
+	of := map[kind][]string{}
+	for _, c := range series {
+		for _, r := range c.Model.Runs {
+			m := r.Record.Identity.Model
+			k := kind{m.Architecture, m.Parameters}
+			if k == (kind{}) {
+				continue
+			}
+			other = other || slices.ContainsFunc(kinds, k.differs)
+			if !slices.Contains(kinds, k) {
+				kinds = append(kinds, k)
+			}
+			if !slices.Contains(of[k], c.Model.Label) {
+				of[k] = append(of[k], c.Model.Label)
+			}
+		}
+	}
+	if !other {
+		return
+	}
+	var texts []string
+	for _, k := range kinds {
+		who := strings.Join(of[k], ", ")
+		if len(of[k]) > 3 {
+			who = fmt.Sprintf("%s and %d more", strings.Join(of[k][:2], ", "), len(of[k])-2)
+		}
+		texts = append(texts, fmt.Sprintf("%s: %s", who, k))
+	}
+	n.add(NoteOtherModels, "these are different models and no checkpoints of one training, so its events mean nothing: %s", strings.Join(texts, "; "))
+}
+
 // Moment says how far a training has come; nil is not known.
 type Moment struct {
 	Step    *float64

@@ -1,10 +1,14 @@
 package study_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"olmes/outcome"
+	"olmes/outcome/outcometest"
+	"olmes/record"
+	"olmes/stat"
 	"olmes/study"
 	"olmes/study/studytest"
 )
@@ -53,6 +57,46 @@ func TestParseSteps(t *testing.T) {
 	} {
 		if _, err := study.ParseSteps(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", text, err, want)
+		}
+	}
+}
+
+// Models of another architecture or size are no checkpoints of one training; what is
+// not known differs from nothing.
+func TestOtherModels(t *testing.T) {
+	type kind struct {
+		architecture string
+		parameters   int64
+	}
+	for _, c := range []struct {
+		what  string
+		kinds []kind
+		want  string
+	}{
+		{"one", []kind{{"llama", 100}, {"llama", 100}, {"llama", 100}}, ""},
+		{"not known", []kind{{"", 0}, {"llama", 100}, {"llama", 0}, {"", 100}}, ""},
+		{"sizes", []kind{{"llama", 100}, {"llama", 200}, {"llama", 100}}, "1k, 3k: llama of 100 parameters; 2k: llama of 200 parameters"},
+		{"architectures", []kind{{"llama", 0}, {"gemma3", 0}}, "1k: llama; 2k: gemma3"},
+		{"the first not known", []kind{{"", 0}, {"llama", 100}, {"gemma3", 100}}, "2k: llama of 100 parameters; 3k: gemma3 of 100 parameters"},
+	} {
+		var runs []*outcome.Run
+		for i, k := range c.kinds {
+			runs = append(runs, write(t, fmt.Sprintf("%dk", i+1), outcometest.Spec{Model: "m", Seed: uint64(i), Tasks: []outcometest.Task{arcEasy(right(20), right(20))},
+				Change: func(id *record.Identity) { id.Model.Architecture, id.Model.Parameters = k.architecture, k.parameters }}))
+		}
+		series, axis, err := study.Series(study.Group(runs), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := study.Trainings(series, axis, "", 0, stat.Bootstrap{Resamples: 10, Seed: 1, Level: 0.95})
+		got := ""
+		for _, n := range s.Notes {
+			if n.Code == study.NoteOtherModels {
+				_, got, _ = strings.Cut(n.Text, ": ")
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: noted %q, want %q", c.what, got, c.want)
 		}
 	}
 }

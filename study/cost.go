@@ -145,15 +145,15 @@ func (c *CostModel) run(m *Model, r *outcome.Run, n *notes) {
 	case len(p.TaskTokens) == 0:
 		n.add("no-counts", "%s says nothing of its tokens (%s)", r.Label, p.Evidence)
 	case p.Resumed > 0:
-		n.add("resumed", "%s was taken up again %d times, and its clock is that of the last time alone: its hours are too few", r.Label, p.Resumed)
+		n.add("resumed", "%s was taken up again %s, and its clock is that of the last time alone: its hours are too few", r.Label, plural(p.Resumed, "time"))
 	case p.Tokens.Computed < p.Tokens.Distinct:
-		n.add("reused", "%s computed %d of its %d distinct tokens; the others an earlier run had, so its hours are not the cost of its scores", r.Label, p.Tokens.Computed, p.Tokens.Distinct)
+		n.add("reused", "%s computed %d of its %s; the others an earlier run had, so its hours are not the cost of its scores", r.Label, p.Tokens.Computed, plural(int(p.Tokens.Distinct), "distinct token"))
 	}
 	for _, t := range rows(r) {
 		c.task(t)
 	}
 	if p.Noise != nil && p.Noise.Tokens > 0 {
-		n.add("noise", "%s computed %d more tokens to measure the noise of its arithmetic, which its hours include", r.Label, p.Noise.Tokens)
+		n.add("noise", "%s computed %s to measure the noise of its arithmetic, which its hours include", r.Label, plural(int(p.Noise.Tokens), "more token"))
 	}
 }
 

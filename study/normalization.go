@@ -151,7 +151,7 @@ func normalizationTask(models []Model, name, variant string, b stat.Bootstrap, n
 		return t, false
 	}
 	if p.dropped > 0 {
-		n.add("not-shared", "%s: %d instances that not every model answered are left out", name, p.dropped)
+		n.add("not-shared", "%s: left out: %s that not every model answered", name, plural(p.dropped, "instance"))
 	}
 	t.Instances = p.n()
 	t.fill(p, b)

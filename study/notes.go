@@ -22,6 +22,18 @@ const (
 	NoteOffStandard  = "off-standard"
 )
 
+// NoteOtherModels is the code of the note that what stands as checkpoints of one
+// training are models of different kinds.
+const NoteOtherModels = "other-models"
+
+// plural is a number with its noun.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 // notes gathers notes, each once.
 type notes struct{ list []Note }
 

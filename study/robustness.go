@@ -136,7 +136,7 @@ func robustnessRow(m *Model, u Unit, variants []string, level float64, n *notes)
 		return row, nil, false
 	}
 	if p.dropped > 0 {
-		n.add("not-shared", "%s: %s: %d instances that not every condition has are left out", m.Label, u.Name, p.dropped)
+		n.add("not-shared", "%s: %s: left out: %s that not every condition has", m.Label, u.Name, plural(p.dropped, "instance"))
 	}
 	row, tests = fillRobustness(p, units, forms, level)
 	row.Model, row.Task, row.Instances = m.Label, u.Name, p.n()

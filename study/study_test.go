@@ -483,6 +483,25 @@ func TestSubsamples(t *testing.T) {
 	}
 }
 
+// A group's samples are of its instances together, which the study says.
+func TestSubsamplesOfGroup(t *testing.T) {
+	group := func(subject string, n, cf int) outcometest.Task {
+		task := arcEasy(right(cf), right(1))
+		task.Name, task.Group, task.GroupSize, task.N = "mmlu_"+subject, "mmlu", 57, n
+		return task
+	}
+	tasks := []outcometest.Task{group("anatomy", 10, 9), group("virology", 90, 9), arcEasy(right(5), right(1))}
+	s := study.Subsamples(study.Group([]*outcome.Run{write(t, "m", outcometest.Spec{Model: "m", Tasks: tasks})}), "", stat.Bootstrap{Seed: 1, Resamples: 10})
+	for _, k := range s.Tasks {
+		if k.Micro != (k.Task == "mmlu") {
+			t.Errorf("%s: micro %v", k.Task, k.Micro)
+		}
+		if k.Task == "mmlu" {
+			same(t, "micro mean", k.Scores, []float64{0.18})
+		}
+	}
+}
+
 func TestKendall(t *testing.T) {
 	for _, c := range []struct {
 		a, b         []float64

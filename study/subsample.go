@@ -21,11 +21,14 @@ type SubsampleStudy struct {
 
 // SubsampleTask is one task's part, on the instances that all models have.
 type SubsampleTask struct {
-	Task      string          `json:"task"`
-	Models    []string        `json:"models"`
-	Instances int             `json:"instances"`
-	Scores    []float64       `json:"scores"` // of all instances, one a model; see SubsampleModels
-	Sizes     []SubsampleSize `json:"sizes"`
+	Task      string    `json:"task"`
+	Models    []string  `json:"models"`
+	Instances int       `json:"instances"`
+	Scores    []float64 `json:"scores"` // of all instances, one a model
+	// Micro says that the scores, of samples and of all, are shares of a group's
+	// instances together and not the mean over its tasks, which the standard takes.
+	Micro bool            `json:"micro"`
+	Sizes []SubsampleSize `json:"sizes"`
 	// Standard is what the standard's own subsample costs against the whole
 	// split; null where the standard takes all.
 	Standard *StandardSample `json:"standard_sample"`
@@ -110,14 +113,14 @@ func subsampleTask(models []Model, name, variant string, b stat.Bootstrap, n *no
 		return t, false
 	}
 	if p.dropped > 0 {
-		n.add("not-shared", "%s: %d instances that not every model answered are left out", name, p.dropped)
+		n.add("not-shared", "%s: left out: %s that not every model answered", name, plural(p.dropped, "instance"))
 	}
 	if len(units) > 1 {
 		for _, f := range []olmes.Formulation{olmes.CF, olmes.MCF} {
 			samePrompts(name, t.Models, units, f, n)
 		}
 	}
-	t.Instances = p.n()
+	t.Instances, t.Micro = p.n(), len(units[0].Tasks) > 1
 	s := newSampler(p)
 	t.Scores = s.scores
 	for _, k := range append(LookSizes(t.Instances), t.Instances) {

@@ -150,6 +150,7 @@ func Trainings(series []Checkpoint, axis Axis, variant string, margin float64, b
 		out.Checkpoints = append(out.Checkpoints, Moments{c.Model.Label, c.Step})
 		models = append(models, c.Model)
 	}
+	otherModels(series, &n)
 	var whole []TrainingTask // that every checkpoint has
 	names := unitNames(models, variant)
 	for _, name := range names {
@@ -172,7 +173,7 @@ func Trainings(series []Checkpoint, axis Axis, variant string, margin float64, b
 		out.Tasks = append(out.Tasks, t)
 	}
 	if len(series) < 4 {
-		n.add("few-checkpoints", "%d checkpoints: an event needs some on both of its sides", len(series))
+		n.add("few-checkpoints", "%s: an event needs some on both of its sides", plural(len(series), "checkpoint"))
 	}
 	n.deviations(models)
 	out.Notes = n.all()
@@ -216,7 +217,7 @@ func trainingTask(series []Checkpoint, name, variant string, b stat.Bootstrap, n
 	samePrompts(name, with, units, olmes.MCF, n)
 	if p, ok := newPanel(cols); ok {
 		if p.dropped > 0 {
-			n.add("not-shared", "%s: %d instances that not every checkpoint answered are not drawn for the overestimate", name, p.dropped)
+			n.add("not-shared", "%s: left out of the overestimate: %s that not every checkpoint answered", name, plural(p.dropped, "instance"))
 		}
 		t.shared(p)
 		t.overestimate(p, b)
@@ -342,7 +343,7 @@ func (t *TrainingTask) events(margin, level float64, n *notes) {
 		mcf.add(p.MCF.Value, positiveError(p.MCF, size))
 		gap.add(p.Gap.Value, p.gapError)
 		if p.Instances > 0 && p.Instances < 100 {
-			n.add("few-instances", "%s: %d instances at step %v: errors are taken as normal, which so few are not, and events are seen late", t.Task, p.Instances, p.Step)
+			n.add("few-instances", "%s: %s at step %v: errors are taken as normal, which so few are not, and events are seen late", t.Task, plural(p.Instances, "instance"), p.Step)
 		}
 	}
 	// grown is what was known of a curve after n checkpoints.
