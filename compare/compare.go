@@ -169,6 +169,7 @@ func (s *Set) compare(i, j int, u, other unit, v View, sc *scratch) (Comparison,
 		c.Detectable = stat.Detectable(c.SE, s.options.Alpha, stat.Power)
 		return c, true
 	}
+	c.alike = fallAlike(strata, sc)
 	c.fill(e, s.options.Alpha)
 	s.shares(&c, strata, sc)
 	c.Near = s.nearTies(i, j, strata)
@@ -190,6 +191,9 @@ func (c *Comparison) fill(e estimate, alpha float64) {
 		c.Method, c.Interval = ByError, stat.Normal(e.difference, e.se, 1-alpha)
 	default:
 		c.Method, c.Interval = ByScore, e.pairs.Score(1-alpha)
+	}
+	if c.Interval == nil && e.pairs.N() > 1 {
+		c.Method, c.Interval = Exact, c.alike.interval(e.difference, alpha)
 	}
 	if c.Interval == nil {
 		c.Method = NoInterval
@@ -341,6 +345,9 @@ func (s *Set) average(i, j int, rows []Row, units []unit, ranked bool) *Row {
 	if ranked && first.View == s.options.View && first.P != nil {
 		out.Verdict = verdict(first.Difference, *first.P, s.options.Alpha)
 	}
+	if first.Interval == nil && len(at) > 1 {
+		out.Warnings = append(out.Warnings, s.noAverage(rows, at, first.View))
+	}
 	a, b := s.sides[i].suite, s.sides[j].suite
 	out.Olmes = first.View == Better && a != nil && b != nil && a.Complete && b.Complete && out.Variant == "" && slices.Equal(slices.Sorted(slices.Values(out.Tasks)), score.SuiteTasks())
 	if !out.Olmes && len(out.Tasks) > 1 {
@@ -376,11 +383,10 @@ func (s *Set) averageOf(rows []Row, at []int, v View) (Comparison, bool) {
 		c := rows[k].Comparisons[i]
 		ds, as, bs = append(ds, c.Difference), append(as, c.A.Accuracy), append(bs, c.B.Accuracy)
 		sesA, sesB = append(sesA, c.A.SE), append(sesB, c.B.SE)
-		se := c.SE
-		if c.Clustered != nil && c.Clustered.Shared != "" {
-			se = c.Clustered.SE
+		ses = append(ses, c.error())
+		if out.alike = out.alike.mean(c.alike); k == at[0] {
+			out.alike = c.alike
 		}
-		ses = append(ses, se)
 		out.N += c.N
 		if paired = paired && c.Pairs != nil; paired {
 			addPairs(&all, stat.Pairs{Both: c.Pairs.Both, OnlyA: c.Pairs.OnlyA, OnlyB: c.Pairs.OnlyB, None: c.Pairs.None})
@@ -413,6 +419,12 @@ func (s *Set) averageOf(rows []Row, at []int, v View) (Comparison, bool) {
 		}
 		if !paired {
 			out.Method = Unpaired
+		}
+	} else if out.alike != nil && paired {
+		all := *out.alike
+		all.draws *= len(at)
+		if out.Interval = all.interval(out.Difference, alpha); out.Interval != nil {
+			out.Method = Exact
 		}
 	}
 	if known && paired {

@@ -128,6 +128,8 @@ type Comparison struct {
 	// with Power; null where none is.
 	Detectable *float64 `json:"detectable"`
 	Near       *Near    `json:"near_ties,omitempty"`
+
+	alike *alike // nil where outcomes differ
 }
 
 // Method names how an interval was made.
@@ -138,7 +140,10 @@ const (
 	ByError     Method = "normal"    // difference ± z·SE
 	ByClustered Method = "clustered" // difference ± z·clustered SE
 	Unpaired    Method = "unpaired"  // difference ± z·√(SE_A² + SE_B²): no shared instances
-	NoInterval  Method = "none"
+	// Exact is from Clopper and Pearson's bound on the share of instances that fall
+	// otherwise, where all fell alike.
+	Exact      Method = "exact"
+	NoInterval Method = "none"
 )
 
 // PairCount counts the instances compared by who is right.

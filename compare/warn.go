@@ -22,10 +22,12 @@ func (s *Set) warn(row *Row, i, j int, u, other unit) {
 	if c.View != s.options.View {
 		say("no score to compare (%s), so %s against %s", s.options.View, strings.ToUpper(string(c.A.Formulation)), strings.ToUpper(string(c.B.Formulation)))
 	}
-	if c.N < Few {
+	if c.N < Few || c.Interval == nil {
 		switch {
+		case c.Interval == nil && c.N == 0: // totals of which not even the number is known
+			say("%s", c.noInterval())
 		case c.Interval == nil:
-			say("n = %d: too few for an interval", c.N)
+			say("n = %d: %s", c.N, c.noInterval())
 		case c.Interval.High-c.Interval.Low > max(c.Difference, -c.Difference):
 			say("n = %d: interval wider than the effect", c.N)
 		default:

@@ -131,7 +131,7 @@ func pairText(b *strings.Builder, r *compare.Report) {
 	if p.Average != nil && len(p.Average.Tasks) > 1 {
 		rows = append(rows[:len(rows):len(rows)], *p.Average)
 	}
-	clustered, unpaired, plain := false, false, false
+	clustered, unpaired, exact, plain := false, false, false, false
 	for _, row := range rows {
 		c := row.Comparisons[0]
 		mark := ""
@@ -140,6 +140,8 @@ func pairText(b *strings.Builder, r *compare.Report) {
 			mark, clustered = "c", true
 		case c.Method == compare.Unpaired:
 			mark, unpaired = "u", true
+		case c.Method == compare.Exact:
+			mark, exact = "e", true
 		}
 		plain = plain || c.Clustered == nil && c.Pairs != nil
 		name := olmes.Label(row.Task, row.Variant)
@@ -163,6 +165,9 @@ test, of means over tasks or subjects the normal test. detects: the smallest tru
 	}
 	if plain {
 		b.WriteString("Clusters: not known of all tasks (the rows they were read from are not recorded), so some errors take instances as independent.\n")
+	}
+	if exact {
+		b.WriteString("e: all instances fell alike, so no error can be estimated; Clopper and Pearson's exact bound on the share that falls otherwise.\n")
 	}
 	if unpaired {
 		b.WriteString("u: no instances are shared; the difference is of totals.\n")
