@@ -1,9 +1,12 @@
 package ai2
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -42,12 +45,12 @@ type TaskMetrics struct {
 }
 
 type taskConfig struct {
-	Split         string         `json:"split"`
-	Limit         results.Number `json:"limit"`
-	SubsampleSeed results.Number `json:"random_subsample_seed"`
-	Shots         results.Number `json:"num_shots"`
-	FewshotSource *string        `json:"fewshot_source"`
-	Primary       string         `json:"primary_metric"`
+	Split         string        `json:"split"`
+	Limit         results.Loose `json:"limit"`
+	SubsampleSeed results.Loose `json:"random_subsample_seed"`
+	Shots         results.Loose `json:"num_shots"`
+	FewshotSource *string       `json:"fewshot_source"`
+	Primary       string        `json:"primary_metric"`
 	Metadata      struct {
 		Alias    string   `json:"alias"`
 		Regimes  []string `json:"regimes"`
@@ -68,7 +71,7 @@ type taskDoc struct {
 	Metrics    map[string]json.RawMessage `json:"metrics"`
 	N          results.Number             `json:"num_instances"`
 	Date       string                     `json:"current_date"`
-	Seconds    results.Number             `json:"processing_time"`
+	Seconds    results.Loose              `json:"processing_time"`
 	Primary    string                     `json:"primary_metric"` // olmo-eval's
 	AllPrimary json.RawMessage            `json:"all_primary_scores"`
 	Tasks      []taskDoc                  `json:"tasks"`
@@ -160,18 +163,36 @@ func (d *taskDoc) task(later bool) (*TaskMetrics, error) {
 	if d.Seconds.Finite() && d.Seconds.Value > 0 && d.Seconds.Value < 1e9 {
 		t.seconds = d.Seconds.Value
 	}
-	for name, raw := range d.Metrics {
+	for _, name := range slices.Sorted(maps.Keys(d.Metrics)) {
+		raw := d.Metrics[name]
 		var v results.Number
 		var inner map[string]results.Number
+		accuracy := results.IsAccuracy(name) || name == "primary_score" && results.IsAccuracy(t.config.Primary)
+		err := json.Unmarshal(raw, &v)
 		switch {
-		case json.Unmarshal(raw, &v) == nil && v.Set:
+		case err == nil && v.Set:
 			t.values[name] = v
+			if accuracy {
+				err = results.CheckAccuracy(name, v)
+			}
+		case err == nil:
 		case later && json.Unmarshal(raw, &inner) == nil:
-			for scorer, v := range inner {
-				if v.Set {
+			err = nil
+			for _, scorer := range slices.Sorted(maps.Keys(inner)) {
+				if v := inner[scorer]; v.Set {
 					t.nested[name+":"+scorer] = v
+					if accuracy {
+						err = cmp.Or(err, results.CheckAccuracy(name+":"+scorer, v))
+					}
 				}
 			}
+		case accuracy && raw[0] != '{' && raw[0] != '[':
+			err = fmt.Errorf("%s: want a number, got %.40s", name, raw)
+		default:
+			err = nil // settings and texts
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", cmp.Or(t.alias, t.name), err)
 		}
 	}
 	return t, nil

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -86,16 +88,26 @@ type output struct {
 	ExtractedAnswer json.RawMessage `json:"extracted_answer"`
 }
 
-// numbers are those of the metrics that are numbers.
-func (l *predictionLine) numbers() map[string]results.Number {
+// numbers are those of the metrics that are numbers. An accuracy may be true or false;
+// a position that is a text or such is an error.
+func (l *predictionLine) numbers() (map[string]results.Number, error) {
 	out := make(map[string]results.Number, len(l.Metrics))
-	for name, v := range l.Metrics {
+	for _, name := range slices.Sorted(maps.Keys(l.Metrics)) {
+		v := l.Metrics[name]
 		var n results.Number
-		if json.Unmarshal(v, &n) == nil && n.Set {
+		var loose results.Loose
+		err := json.Unmarshal(v, &n)
+		switch {
+		case err == nil && n.Set:
 			out[name] = n
+		case err == nil:
+		case results.IsAccuracy(name) && json.Unmarshal(v, &loose) == nil:
+			out[name] = loose.Number
+		case (name == "correct_choice" || strings.HasPrefix(name, "predicted_index_")) && json.Unmarshal(v, &loose) == nil:
+			return nil, fmt.Errorf("metrics.%s: want a number, got %s", name, v)
 		}
 	}
-	return out
+	return out, nil
 }
 
 // ends are the ends of the names of files of one task.
@@ -163,7 +175,7 @@ func (p *Predictions) instance(l *predictionLine, o Options) (instance, error) {
 	if l.DocID == nil || l.ModelOutput == nil {
 		return instance{}, errors.New("no doc_id or no model_output: not a line of AI2's predictions")
 	}
-	in := instance{docID: *l.DocID, stored: l.numbers()}
+	in := instance{docID: *l.DocID}
 	if in.docID < 0 || in.docID >= uncondOffset {
 		return in, fmt.Errorf("doc_id is %d", in.docID)
 	}
@@ -174,6 +186,10 @@ func (p *Predictions) instance(l *predictionLine, o Options) (instance, error) {
 	}
 	if len(l.ModelOutput) < 2 || l.ModelOutput[0].SumLogits == nil || l.ModelOutput[0].Continuation != nil {
 		return in, &errOther{"it is not multiple choice: its outputs are texts or single values"}
+	}
+	var err error
+	if in.stored, err = l.numbers(); err != nil {
+		return in, err
 	}
 	if err := p.native(&in, l.NativeID); err != nil {
 		return in, err
@@ -194,7 +210,6 @@ func (p *Predictions) instance(l *predictionLine, o Options) (instance, error) {
 			in.perByte = append(in.perByte, b.Value)
 		}
 	}
-	var err error
 	if in.label, err = label(l, in.stored, len(in.choices)); err != nil {
 		return in, err
 	}
@@ -228,6 +243,9 @@ func (p *Predictions) choice(out *output, o Options) (olmes.Choice, error) {
 	var c olmes.Choice
 	if out.SumLogits == nil {
 		return c, errors.New("no sum_logits")
+	}
+	if err := results.CheckLogProb("sum_logits", *out.SumLogits); err != nil {
+		return c, err
 	}
 	if !out.SumLogits.Finite() {
 		if !o.KeepFailed {
@@ -270,6 +288,9 @@ func (p *Predictions) choice(out *output, o Options) (olmes.Choice, error) {
 		if !out.Uncond.Finite() && !o.KeepFailed {
 			return c, fmt.Errorf("sum_logits_uncond is %v; --keep-failed keeps such instances as failed ones", *out.Uncond)
 		}
+		if err := results.CheckLogProb("sum_logits_uncond", *out.Uncond); err != nil {
+			return c, err
+		}
 		c.Unconditional = out.Uncond.Pointer()
 	}
 	return c, nil
@@ -297,6 +318,9 @@ func label(l *predictionLine, stored map[string]results.Number, n int) (int, err
 	switch {
 	case len(l.Label) == 0 || string(l.Label) == "null":
 		if c, ok := stored["correct_choice"]; ok && c.Finite() {
+			if c.Value != math.Trunc(c.Value) || math.Abs(c.Value) > math.MaxInt32 {
+				return 0, fmt.Errorf("correct_choice is %v; it is a whole number", c)
+			}
 			out = int(c.Value)
 		} else {
 			return 0, errors.New("no label and no correct_choice: which choice is right is not told")

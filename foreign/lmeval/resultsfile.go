@@ -3,6 +3,8 @@ package lmeval
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"regexp"
@@ -37,7 +39,7 @@ type resultsDoc struct {
 	Samples      map[string]sampleCount     `json:"n-samples"`
 	Config       config                     `json:"config"`
 	GitHash      *string                    `json:"git_hash"`
-	Date         results.Number             `json:"date"`
+	Date         results.Loose              `json:"date"`
 	Version      string                     `json:"lm_eval_version"`
 	ExportedBy   string                     `json:"exported_by"` // of what olmes export wrote
 	Transformers string                     `json:"transformers_version"`
@@ -47,7 +49,7 @@ type resultsDoc struct {
 	ChatTemplate *string                    `json:"chat_template"`
 	System       *string                    `json:"system_instruction"`
 	TaskHashes   map[string]string          `json:"task_hashes"`
-	Seconds      results.Number             `json:"total_evaluation_time_seconds"`
+	Seconds      results.Loose              `json:"total_evaluation_time_seconds"`
 }
 
 type sampleCount struct {
@@ -57,15 +59,15 @@ type sampleCount struct {
 
 // config is how the model was run.
 type config struct {
-	Model      any         `json:"model"`
-	ModelArgs  any         `json:"model_args"` // a text "a=b,c=d" or an object
-	Parameters json.Number `json:"model_num_parameters"`
-	DType      string      `json:"model_dtype"`
-	Revision   string      `json:"model_revision"`
-	SHA        string      `json:"model_sha"`
-	BatchSize  any         `json:"batch_size"`
-	Device     any         `json:"device"`
-	Limit      any         `json:"limit"`
+	Model      any           `json:"model"`
+	ModelArgs  any           `json:"model_args"` // a text "a=b,c=d" or an object
+	Parameters results.Loose `json:"model_num_parameters"`
+	DType      string        `json:"model_dtype"`
+	Revision   string        `json:"model_revision"`
+	SHA        string        `json:"model_sha"`
+	BatchSize  any           `json:"batch_size"`
+	Device     any           `json:"device"`
+	Limit      any           `json:"limit"`
 }
 
 // taskFacts is what is read of a task's configuration.
@@ -94,10 +96,53 @@ func ReadResults(path string) (*Results, error) {
 	if len(r.doc.Results) == 0 {
 		return nil, &results.Error{File: path, Err: errors.New(`no "results": not a results file of lm-eval`)}
 	}
+	if err := r.check(); err != nil {
+		return nil, &results.Error{File: path, Err: err}
+	}
 	if m := stamp.FindStringSubmatch(filepath.Base(path)); m != nil {
 		r.Stamp = m[1]
 	}
 	return r, nil
+}
+
+// check refuses printed numbers that cannot be what their names say.
+func (r *Results) check() error {
+	for i, all := range []map[string]map[string]any{r.doc.Results, r.doc.Groups} {
+		part := [...]string{"results", "groups"}[i]
+		for _, task := range slices.Sorted(maps.Keys(all)) {
+			for _, key := range slices.Sorted(maps.Keys(all[task])) {
+				if err := checkNumber(key, all[task][key]); err != nil {
+					return fmt.Errorf("%s.%s.%w", part, task, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func checkNumber(key string, v any) error {
+	metric, _, _ := strings.Cut(key, ",")
+	name, se := strings.CutSuffix(metric, "_stderr")
+	accuracy := results.IsAccuracy(name)
+	f, ok := toFloat(v)
+	n := results.Number{Value: f, Set: ok}
+	switch {
+	case se:
+		return results.CheckSE(key, n, accuracy)
+	case !accuracy:
+		return nil
+	case ok:
+		return results.CheckAccuracy(key, n)
+	}
+	switch v := v.(type) {
+	case bool:
+		return fmt.Errorf("%s is %v; want a number", key, v)
+	case string:
+		if _, is := results.ParseNumber(v); is {
+			return fmt.Errorf("%s is the text %.40q; want a number", key, v)
+		}
+	}
+	return nil
 }
 
 // facts returns what the configuration says of a task.
@@ -236,8 +281,8 @@ func (r *Results) describe(run *results.Run) {
 	if d.Config.SHA != "" && run.Model.Name != "" {
 		run.Model.Source = "hf:" + run.Model.Name + "@" + d.Config.SHA
 	}
-	if n, err := d.Config.Parameters.Int64(); err == nil && n > 0 {
-		run.Model.Parameters = n
+	if n := d.Config.Parameters; n.Finite() && n.Value > 0 && n.Value == math.Trunc(n.Value) && n.Value <= 1<<53 {
+		run.Model.Parameters = int64(n.Value)
 	}
 	if peft := args["peft"]; peft != "" {
 		run.Model.Adapter = results.ModelName(peft)

@@ -81,11 +81,11 @@ type sampleLine struct {
 	DocHash       string          `json:"doc_hash"`
 	PromptHash    string          `json:"prompt_hash"`
 	TargetHash    string          `json:"target_hash"`
-	Acc           results.Number  `json:"acc"`
-	AccNorm       results.Number  `json:"acc_norm"`
-	AccBytes      results.Number  `json:"acc_bytes"`
-	AccMutual     results.Number  `json:"acc_mutual_info"`
-	AccPMI        results.Number  `json:"acc_pmi"`
+	Acc           results.Loose   `json:"acc"`
+	AccNorm       results.Loose   `json:"acc_norm"`
+	AccBytes      results.Loose   `json:"acc_bytes"`
+	AccMutual     results.Loose   `json:"acc_mutual_info"`
+	AccPMI        results.Loose   `json:"acc_pmi"`
 }
 
 // row is what an exported task's rows say in a sample's doc, and what this
@@ -245,7 +245,7 @@ func (r *reader) instance(l *sampleLine) (instance, error) {
 	}
 	in.golds(l.Target, requests, n, &doc)
 	r.standard(&in, &doc)
-	for i, m := range []results.Number{l.Acc, l.AccNorm, l.AccBytes, l.AccMutual, l.AccPMI} {
+	for i, m := range []results.Loose{l.Acc, l.AccNorm, l.AccBytes, l.AccMutual, l.AccPMI} {
 		in.marks[i] = -1
 		if m.Set && (m.Value == 0 || m.Value == 1) {
 			in.marks[i] = int8(m.Value)
@@ -266,32 +266,44 @@ func responses(l *sampleLine) ([]results.Number, error) {
 	}
 	out := make([]results.Number, len(list))
 	for i, r := range list {
-		var ok bool
-		if out[i], ok = response(r, 0); !ok {
+		v, ok := response(r, 0)
+		if !ok {
 			return nil, &errOther{"it is not multiple choice: its responses are texts or single numbers"}
+		}
+		if b := bytes.TrimSpace(v); b[0] == 't' || b[0] == 'f' {
+			return nil, fmt.Errorf("filtered_resps: request %d: want a log-probability, got %s", i, b)
+		}
+		var n results.Loose // newer versions write texts
+		if json.Unmarshal(v, &n) != nil || !n.Set {
+			return nil, &errOther{"it is not multiple choice: its responses are texts or single numbers"}
+		}
+		out[i] = n.Number
+		if err := results.CheckLogProb(fmt.Sprintf("filtered_resps: the log-probability of request %d", i), out[i]); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// response reads [log-probability, greedy], also within the list of repeats.
-func response(raw json.RawMessage, depth int) (results.Number, bool) {
+// response returns the log-probability of [log-probability, greedy], also within the
+// list of repeats.
+func response(raw json.RawMessage, depth int) (json.RawMessage, bool) {
 	var parts []json.RawMessage
 	if json.Unmarshal(raw, &parts) != nil || len(parts) == 0 || depth > 1 {
-		return results.Number{}, false
+		return nil, false
 	}
 	if parts[0][0] == '[' {
 		return response(parts[0], depth+1)
 	}
-	var v, greedy results.Number
-	if len(parts) != 2 || json.Unmarshal(parts[0], &v) != nil || !v.Set {
-		return results.Number{}, false
+	if len(parts) != 2 {
+		return nil, false
 	}
 	var text string
+	var greedy results.Loose
 	if json.Unmarshal(parts[1], &text) == nil {
-		return v, text == "True" || text == "False" || text == "None"
+		return parts[0], text == "True" || text == "False" || text == "None"
 	}
-	return v, json.Unmarshal(parts[1], &greedy) == nil
+	return parts[0], json.Unmarshal(parts[1], &greedy) == nil
 }
 
 // request is one pair of texts.

@@ -101,16 +101,21 @@ func TestFaults(t *testing.T) {
 	}{
 		"sound":               {next, ""},
 		"no JSON":             {"{", "line 2: the JSON is cut off"},
-		"no object":           {"[1]", "line 2: want an object, got array"},
+		"no object":           {"[1]", "line 2: want an object, got a list"},
 		"other file":          {`{"a": 1}`, "line 2: no doc_id or no filtered_resps"},
 		"twice":               {good, "line 2: doc_id 0 is there twice, first in line 1"},
 		"negative":            {next.with("doc_id", -1), "line 2: doc_id is -1"},
-		"doc_id a text":       {next.with("doc_id", "1"), "line 2: doc_id: want a whole number, got string"},
+		"doc_id a text":       {next.with("doc_id", "1"), "line 2: doc_id: want a whole number, got a text"},
 		"half a doc_id":       {next.with("doc_id", 1.5), "line 2: doc_id: want a whole number, got number 1.5"},
 		"huge doc_id":         {`{"doc_id": 99999999999999999999, "filtered_resps": []}`, "line 2: doc_id: want a whole number"},
 		"nan":                 {logprob("nan"), "line 2: choice 0 has the log-probability NaN; --keep-failed"},
 		"infinite":            {logprob("-inf"), "line 2: choice 0 has the log-probability -Inf; --keep-failed"},
 		"python's NaN":        {`{"doc_id": 1, "filtered_resps": [[NaN, false], [-1, false]], "arguments": [["q", " a"], ["q", " b"]], "target": 0}`, "line 2: choice 0 has the log-probability NaN"},
+		"above 0":             {logprob("3.5"), "line 2: filtered_resps: the log-probability of request 0 is 3.5; a log-probability is at most 0"},
+		"a number above 0":    {next.with("filtered_resps", []any{[]any{-1, false}, []any{1e300, false}}), "line 2: filtered_resps: the log-probability of request 1 is 1e+300; a log-probability"},
+		"within rounding":     {next.with("filtered_resps", []any{[]any{5e-7, true}, []any{-2, false}}), ""},
+		"true":                {next.with("filtered_resps", []any{[]any{true, true}, []any{-2, false}}), "line 2: filtered_resps: request 0: want a log-probability, got true"},
+		"key twice":           {`{"doc_id": 1, "filtered_resps": [[-1, false], [-1, false]], "arguments": [["q", " a"], ["q", " b"]], "target": 0, "filtered_resps": [[-1, false], [-2, false]]}`, `line 2: the key "filtered_resps" is there twice`},
 		"no number":           {logprob("high"), "line 2: it is not multiple choice"},
 		"overflow":            {logprob("1e999"), "line 2: it is not multiple choice"},
 		"texts":               {next.with("filtered_resps", []string{"Paris", "Rome"}), "line 2: it is not multiple choice: its responses are texts or single numbers, unlike the lines before"},
@@ -478,4 +483,43 @@ func FuzzResults(f *testing.F) {
 		}
 		checkRun(t, run)
 	})
+}
+
+// Printed numbers that cannot be what they are called end the reading, by file and key.
+func TestResultsFaults(t *testing.T) {
+	for name, c := range map[string]struct {
+		part string // of the results
+		want string // "" is no error
+	}{
+		"sound":             {`"acc,none": 1.0, "acc_stderr,none": 0, "acc_norm,none": 0, "acc_norm_stderr,none": "N/A", "word_perplexity,none": 1e300, "alias": "toy"`, ""},
+		"no numbers":        {`"acc,none": NaN, "acc_stderr,none": NaN`, ""},
+		"percent":           {`"acc,none": 25.0`, "results.toy.acc,none is 25; it is a fraction from 0 to 1, so divide percentages by 100"},
+		"old percent":       {`"acc": 25.0`, "results.toy.acc is 25; it is a fraction"},
+		"huge":              {`"acc,none": 1e308`, "results.toy.acc,none is 1e+308; it is a fraction from 0 to 1"},
+		"beyond":            {`"acc,none": 1e999`, "the number 1e999 is beyond what 64 bits hold"},
+		"negative":          {`"acc_norm,none": -3`, "results.toy.acc_norm,none is -3; it is a fraction"},
+		"true":              {`"acc,none": true`, "results.toy.acc,none is true; want a number"},
+		"text":              {`"acc,none": "0.5"`, `results.toy.acc,none is the text "0.5"; want a number`},
+		"huge error":        {`"acc_norm,none": 0.5, "acc_norm_stderr,none": 1e308`, "results.toy.acc_norm_stderr,none is 1e+308; the standard error of an accuracy is at most 1"},
+		"negative error":    {`"acc,none": 0.5, "acc_stderr,none": -1`, "results.toy.acc_stderr,none is -1; a standard error is a number from 0 on"},
+		"infinite error":    {`"f1,none": 0.5, "f1_stderr,none": Infinity`, "results.toy.f1_stderr,none is +Inf"},
+		"key twice":         {`"acc,none": 0.5, "acc,none": 0.6`, `the key "acc,none" is there twice`},
+		"object for number": {`"alias": "toy"}}, "config": {"model_num_parameters": {}}, "x": {"y": {`, "config.model_num_parameters: want a number, got {}"},
+	} {
+		path := filepath.Join(t.TempDir(), "results_2026-11-30T08-22-47.json")
+		if err := os.WriteFile(path, []byte(`{"results": {"toy": {`+c.part+`}}, "versions": {}}`), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := ReadResults(path)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: error %v, want %s", name, err, c.want)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "results_x.json")
+	if err := os.WriteFile(path, []byte(`{"results": {"toy": {"acc,none": 0.5}}, "groups": {"all": {"acc,none": 50}}, "versions": {}}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadResults(path); err == nil || !strings.Contains(err.Error(), "groups.all.acc,none is 50") {
+		t.Errorf("error %v", err)
+	}
 }

@@ -7,15 +7,18 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"olmes/record"
 )
 
 // Decode parses one JSON value into v. It takes Python's NaN and Infinity, as
 // the texts "NaN", "Infinity" and "-Infinity" (see Number), and refuses what the
-// standard decoder would silently change: bytes that are no UTF-8, and halves of
-// surrogate pairs.
+// standard decoder would silently change: bytes that are no UTF-8, halves of
+// surrogate pairs, and keys that are there twice.
 func Decode(data []byte, v any) error {
 	if !utf8.Valid(data) {
 		return errors.New("a text is not valid UTF-8")
@@ -23,6 +26,7 @@ func Decode(data []byte, v any) error {
 	if half := loneSurrogate(data); half != "" {
 		return fmt.Errorf("a text has half of a surrogate pair, %s, which no UTF-8 can hold", half)
 	}
+	plain := data
 	if bytes.Contains(data, []byte("NaN")) || bytes.Contains(data, []byte("Infinity")) {
 		data = quoteNaN(data)
 	}
@@ -36,7 +40,7 @@ func Decode(data []byte, v any) error {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("more follows the JSON value")
 	}
-	return nil
+	return record.UniqueKeys(plain, 1)
 }
 
 // jsonError is an error of the decoder in plain words.
@@ -51,7 +55,10 @@ func (e *jsonError) Error() string {
 		if wrong.Field != "" {
 			where = wrong.Field + ": "
 		}
-		return fmt.Sprintf("%swant %s, got %s", where, kindName(wrong.Type.String()), wrong.Value)
+		if number, ok := strings.CutPrefix(wrong.Value, "number "); ok && kindName(wrong.Type) == "a number" {
+			return fmt.Sprintf("%sthe number %.40s is beyond what 64 bits hold", where, number)
+		}
+		return fmt.Sprintf("%swant %s, got %s", where, kindName(wrong.Type), valueName(wrong.Value))
 	}
 	var syntax *json.SyntaxError
 	if errors.As(e.err, &syntax) {
@@ -61,27 +68,52 @@ func (e *jsonError) Error() string {
 }
 
 // kindName is what a Go type is in JSON.
-func kindName(t string) string {
+func kindName(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
 	switch {
-	case strings.HasPrefix(t, "int"):
-		return "a whole number"
-	case strings.HasPrefix(t, "float"):
+	case t == reflect.TypeFor[json.Number](), t == reflect.TypeFor[Number](), t == reflect.TypeFor[Loose]():
 		return "a number"
-	case t == "string":
+	}
+	switch t.Kind() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "a whole number"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.String:
 		return "a text"
-	case t == "bool":
+	case reflect.Bool:
 		return "true or false"
-	case strings.HasPrefix(t, "[]"):
+	case reflect.Slice, reflect.Array:
 		return "a list"
 	}
 	return "an object"
+}
+
+// valueName is what the decoder calls a value, in the words of kindName.
+func valueName(value string) string {
+	switch value {
+	case "object":
+		return "an object"
+	case "array":
+		return "a list"
+	case "string":
+		return "a text"
+	case "bool":
+		return "true or false"
+	}
+	return value
 }
 
 // offset returns where in the data an error of Decode is, -1 where it does not say.
 func offset(err error) int64 {
 	var syntax *json.SyntaxError
 	var wrong *json.UnmarshalTypeError
+	var twice *record.DuplicateKey
 	switch {
+	case errors.As(err, &twice):
+		return twice.Offset
 	case errors.As(err, &syntax):
 		return syntax.Offset
 	case errors.As(err, &wrong):
@@ -163,8 +195,9 @@ func notANumber(data []byte) string {
 	return ""
 }
 
-// Number is a number as Python programs write it: as such, or as a text ("-1.5",
-// "nan", "-inf"). null leaves it unset; true is 1 and false 0.
+// Number is a number as Python programs write it into JSON: null leaves it unset, and
+// what is no number may be a name in a text ("nan", "-inf"). Other texts, true and
+// false are none.
 type Number struct {
 	Value float64 // may be NaN or infinite
 	Set   bool
@@ -172,28 +205,59 @@ type Number struct {
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (n *Number) UnmarshalJSON(data []byte) error {
-	text := string(data)
-	switch text {
-	case "null":
-		*n = Number{}
-		return nil
-	case "true":
-		*n = Number{1, true}
-		return nil
-	case "false":
-		*n = Number{0, true}
-		return nil
+	v, ok := Number{}, true
+	switch {
+	case string(data) == "null":
+	case data[0] == '"':
+		ok = v.parse(data) && !v.Finite()
+	default:
+		ok = v.parse(data)
 	}
-	if data[0] == '"' {
-		if err := json.Unmarshal(data, &text); err != nil {
-			return err
-		}
+	if !ok {
+		return noNumber(data)
+	}
+	*n = v
+	return nil
+}
+
+// parse reads a number, in a text or not.
+func (n *Number) parse(data []byte) bool {
+	text := string(data)
+	if data[0] == '"' && json.Unmarshal(data, &text) != nil {
+		return false
 	}
 	v, ok := ParseNumber(text)
-	if !ok {
-		return fmt.Errorf("want a number, got %.40s", data)
+	*n = Number{v, ok}
+	return ok
+}
+
+func noNumber(data []byte) error {
+	value := string(data)
+	if len(value) > 40 {
+		value = value[:37] + "..."
 	}
-	*n = Number{v, true}
+	return &json.UnmarshalTypeError{Value: value, Type: reflect.TypeFor[Number]()}
+}
+
+// Loose is a Number that some programs also write as a text ("-1.5"), or as true (1)
+// and false (0).
+type Loose struct{ Number }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *Loose) UnmarshalJSON(data []byte) error {
+	var v Number
+	switch string(data) {
+	case "null":
+	case "true":
+		v = Number{1, true}
+	case "false":
+		v = Number{0, true}
+	default:
+		if !v.parse(data) {
+			return noNumber(data)
+		}
+	}
+	n.Number = v
 	return nil
 }
 

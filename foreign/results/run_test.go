@@ -2,6 +2,7 @@ package results
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"os"
@@ -86,32 +87,47 @@ func TestLines(t *testing.T) {
 
 func TestDecode(t *testing.T) {
 	type value struct {
-		A Number `json:"a"`
-		B string `json:"b"`
-		C int    `json:"c"`
+		A Number      `json:"a"`
+		B string      `json:"b"`
+		C int         `json:"c"`
+		F *float64    `json:"f"`
+		L Loose       `json:"l"`
+		N json.Number `json:"n"`
 	}
 	for doc, want := range map[string]string{
-		`{"a": -1.5}`:                   "-1.5",
-		`{"a": "-1.5"}`:                 "-1.5",
-		`{"a": NaN, "b": "NaN \"NaN"}`:  "NaN",
-		`{"a": -Infinity}`:              "-Inf",
-		`{"a": "nan"}`:                  "NaN",
-		`{"a": "-inf"}`:                 "-Inf",
-		`{"a": true}`:                   "1",
-		`{"a": null}`:                   "missing",
-		`{}`:                            "missing",
-		`{"a": 1e999}`:                  "error: want a number, got 1e999",
-		`{"a": "0x1p-2"}`:               `error: want a number, got "0x1p-2"`,
-		`{"a": [1]}`:                    "error: want a number, got [1]",
-		`{"a": 1`:                       "error: the JSON is cut off",
-		`{"a": 1} {`:                    "error: more follows the JSON value",
-		`{"a": nope}`:                   "error: not valid JSON: invalid character 'o' in literal null (expecting 'u')",
-		`{"c": 1.5}`:                    "error: c: want a whole number, got number 1.5",
-		`[1]`:                           "error: want an object, got array",
-		"{\"b\": \"\xff\"}":             "error: a text is not valid UTF-8",
-		`{"b": "\ud83d"}`:               `error: a text has half of a surrogate pair, \ud83d, which no UTF-8 can hold`,
-		`{"b": "\ude00"}`:               `error: a text has half of a surrogate pair, \ude00, which no UTF-8 can hold`,
-		`{"a": 2, "b": "\ud83d\ude00"}`: "2",
+		`{"a": -1.5}`:                         "-1.5",
+		`{"a": "-1.5"}`:                       `error: a: want a number, got "-1.5"`,
+		`{"l": "-1.5"}`:                       "-1.5",
+		`{"l": true}`:                         "1",
+		`{"l": "high"}`:                       `error: l: want a number, got "high"`,
+		`{"n": {}}`:                           "error: n: want a number, got an object",
+		`{"f": {}}`:                           "error: f: want a number, got an object",
+		`{"f": 1e999}`:                        "error: f: the number 1e999 is beyond what 64 bits hold",
+		`{"c": {}}`:                           "error: c: want a whole number, got an object",
+		`{"b": []}`:                           "error: b: want a text, got a list",
+		`{"a": 1, "a": 2}`:                    `error: the key "a" is there twice in one object`,
+		`{"a": NaN, "x": [{"y": 1, "y": 2}]}`: `error: the key "y" is there twice in one object`,
+		`{"a": 1, "A": 2}`:                    `error: the keys "a" and "A" of one object differ in case alone`,
+		`{"a": 1, "x": {"y": 1, "Y": 2}}`:     "1",
+		`{"a": NaN, "b": "NaN \"NaN"}`:        "NaN",
+		`{"a": -Infinity}`:                    "-Inf",
+		`{"a": "nan"}`:                        "NaN",
+		`{"a": "-inf"}`:                       "-Inf",
+		`{"a": true}`:                         "error: a: want a number, got true",
+		`{"a": null}`:                         "missing",
+		`{}`:                                  "missing",
+		`{"a": 1e999}`:                        "error: a: want a number, got 1e999",
+		`{"a": "0x1p-2"}`:                     `error: a: want a number, got "0x1p-2"`,
+		`{"a": [1]}`:                          "error: a: want a number, got [1]",
+		`{"a": 1`:                             "error: the JSON is cut off",
+		`{"a": 1} {`:                          "error: more follows the JSON value",
+		`{"a": nope}`:                         "error: not valid JSON: invalid character 'o' in literal null (expecting 'u')",
+		`{"c": 1.5}`:                          "error: c: want a whole number, got number 1.5",
+		`[1]`:                                 "error: want an object, got a list",
+		"{\"b\": \"\xff\"}":                   "error: a text is not valid UTF-8",
+		`{"b": "\ud83d"}`:                     `error: a text has half of a surrogate pair, \ud83d, which no UTF-8 can hold`,
+		`{"b": "\ude00"}`:                     `error: a text has half of a surrogate pair, \ude00, which no UTF-8 can hold`,
+		`{"a": 2, "b": "\ud83d\ude00"}`:       "2",
 		`{"a": 3, "b": "\\ud83d \\\\\ud83d\ude00"}`: "3",
 		`{"b": "\\\ud83d"}`:                         `error: a text has half of a surrogate pair, \ud83d, which no UTF-8 can hold`,
 	} {
@@ -121,6 +137,9 @@ func TestDecode(t *testing.T) {
 			got = "error: " + err.Error()
 		} else {
 			got = v.A.String()
+			if v.L.Set {
+				got = v.L.String()
+			}
 		}
 		if got != want {
 			t.Errorf("%s: %s, want %s", doc, got, want)
@@ -135,6 +154,10 @@ func TestDecode(t *testing.T) {
 func TestWhole(t *testing.T) {
 	path := write(t, "a.json", "{\n\"a\": 1,\n\"a\": }\n")
 	var v any
+	twice := write(t, "b.json", "{\n\"a\": NaN,\n\"b\": 2,\n\"a\": 2}\n")
+	if _, err := Whole(twice, "test", &v); err == nil || err.Error() != twice+`: line 4: the key "a" is there twice in one object` {
+		t.Errorf("error %v", err)
+	}
 	if _, err := Whole(path, "test", &v); err == nil || err.Error() != path+": line 3: not valid JSON: invalid character '}' looking for beginning of value" {
 		t.Errorf("error %v", err)
 	}

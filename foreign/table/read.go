@@ -256,6 +256,9 @@ func (r *reader) choice() error {
 	if alone.Set && !alone.Finite() {
 		return fmt.Errorf("unconditional is %v", alone)
 	}
+	if err := cmp.Or(results.CheckLogProb("logprob", logprob), results.CheckLogProb("unconditional", alone)); err != nil {
+		return err
+	}
 	c := olmes.Choice{LogProb: logprob.Pointer(), Unconditional: alone.Pointer(), Tokens: ints[3], Chars: ints[4], Bytes: ints[5], ContextTokens: ints[6],
 		Dropped: max(0, dropped), RequestSHA256: r.cell("request_sha256"), IDsSHA256: r.cell("ids_sha256"), Error: r.cell("error")}
 	if _, has := r.column["continuation"]; has {
@@ -307,22 +310,24 @@ func (r *reader) accuracy() error {
 		return err
 	}
 	v, err := r.number("accuracy")
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case !v.Finite():
+	}
+	if !v.Finite() {
 		return fmt.Errorf("accuracy is %v", v)
-	case v.Value > 1 && v.Value <= 100:
-		return fmt.Errorf("accuracy is %v; it is a fraction from 0 to 1, so divide percentages by 100", v)
-	case v.Value < 0 || v.Value > 1:
-		return fmt.Errorf("accuracy is %v; it is a fraction from 0 to 1", v)
+	}
+	if err := results.CheckAccuracy("accuracy", v); err != nil {
+		return err
 	}
 	se, err := r.number("se")
 	if err != nil {
 		return err
 	}
-	if se.Set && (!se.Finite() || se.Value < 0) {
+	if se.Set && !se.Finite() {
 		return fmt.Errorf("se is %v", se)
+	}
+	if err := results.CheckSE("se", se, true); err != nil {
+		return err
 	}
 	n, err := r.whole("n", math.MaxInt32)
 	if err != nil {

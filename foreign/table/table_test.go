@@ -42,6 +42,11 @@ func TestFaults(t *testing.T) {
 		"short row":         {head + good + "t,cf,1\n", "line 4: wrong number of fields"},
 		"bare quote":        {head + good + "t\"x,cf,1,0,1,-2\n", "line 4: bare \" in non-quoted-field"},
 		"nan":               {head + good + "t,cf,1,0,1,nan\n", "line 4: logprob is NaN; --keep-failed"},
+		"above 0":           {head + good + "t,cf,1,0,1,5\n", "line 4: logprob is 5; a log-probability is at most 0"},
+		"within rounding":   {head + good + "t,cf,1,0,0,1e-7\n", ""},
+		"huge":              {head + good + "t,cf,1,0,1,99999999999999999999\n", "line 4: logprob is 1e+20; a log-probability"},
+		"true":              {head + good + "t,cf,1,0,1,true\n", `line 4: logprob is "true", which is no number`},
+		"above 0 after":     {"task,doc_id,choice,gold,logprob,unconditional\nt,0,0,0,-1,9\n", "line 2: unconditional is 9; a log-probability is at most 0"},
 		"no logprob":        {head + good + "t,cf,1,0,1,\n", "line 4: logprob is missing; --keep-failed"},
 		"words":             {head + good + "t,cf,1,0,1,low\n", `line 4: logprob is "low", which is no number`},
 		"doc_id":            {head + good + "t,cf,-1,0,1,-1\n", `line 4: doc_id is "-1"; it can be a whole number`},
@@ -62,6 +67,7 @@ func TestFaults(t *testing.T) {
 		"accuracy twice":    {"task,accuracy,normalization\nt,0.5,none\nt,0.6,none\n", "line 3: the accuracy under none is there twice"},
 		"unnamed twice":     {"task,accuracy\nt,0.5\nt,0.6\n", "line 3: another row has the accuracy of this task"},
 		"two counts":        {"task,accuracy,normalization,n\nt,0.5,none,10\nt,0.6,character,11\n", "line 3: n is 11, in a row before it is 10"},
+		"huge se":           {"task,accuracy,se\nt,0.5,1e308\n", "line 2: se is 1e+308; the standard error of an accuracy is at most 1"},
 		"se":                {"task,accuracy,se\nt,0.5,-1\n", "line 2: se is -1"},
 	} {
 		path := write(t, c.content)
