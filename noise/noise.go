@@ -97,7 +97,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("the engine contradicts itself: %s has a token with log-probability %.6f as the run computes it and %.6f computed apart; rounding explains %g nats at most",
+	return fmt.Sprintf("the engine contradicts itself: %s has a token with log-probability %g as the run computes it and %g computed apart; rounding explains %g nats at most",
 		e.Instance, e.Ours, e.Other, e.Bound)
 }
 
