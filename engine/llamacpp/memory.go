@@ -3,6 +3,8 @@ package llamacpp
 import (
 	"fmt"
 	"os"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -135,43 +137,85 @@ func Lanes(threads int, perLane, free int64) (lanes int) {
 }
 
 // FreeMemory returns the bytes that can still be taken, by the machine and by
-// the process's control group, or 0 where the system does not tell.
+// the process's control groups, or 0 where the system does not tell.
 func FreeMemory() int64 { return freeMemory(os.ReadFile) }
 
 func freeMemory(read func(file string) ([]byte, error)) int64 {
-	free := int64(0)
-	if info, err := read("/proc/meminfo"); err == nil {
-		for line := range strings.Lines(string(info)) {
-			f := strings.Fields(line)
-			if len(f) >= 2 && f[0] == "MemAvailable:" {
-				kib, _ := strconv.ParseInt(f[1], 10, 64)
-				free = kib << 10
+	free := values(read, "/proc/meminfo")["MemAvailable:"] << 10
+	if free == 0 {
+		return 0
+	}
+	for _, g := range groups(read) {
+		number := func(file string) int64 {
+			b, err := read(path.Join(g.dir, file))
+			if err != nil {
+				return -1
 			}
-		}
-	}
-	number := func(file string) int64 {
-		b, err := read(file)
-		if err != nil {
-			return -1
-		}
-		n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
-		if err != nil { // "max"
-			return -1
-		}
-		return n
-	}
-	// What the group holds of files is given up when memory is short.
-	limit, used := number("/sys/fs/cgroup/memory.max"), number("/sys/fs/cgroup/memory.current")
-	if stat, err := read("/sys/fs/cgroup/memory.stat"); err == nil {
-		for line := range strings.Lines(string(stat)) {
-			if f := strings.Fields(line); len(f) == 2 && f[0] == "file" {
-				files, _ := strconv.ParseInt(f[1], 10, 64)
-				used -= files
+			n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+			if err != nil { // "max"
+				return -1
 			}
+			return n
 		}
-	}
-	if limit > 0 && free > 0 {
-		free = min(free, max(1, limit-used))
+		limit, used := number(g.limit), number(g.used)
+		if limit <= 0 {
+			continue
+		}
+		// What the group holds of files is given up when memory is short, but for
+		// those that are in memory alone.
+		stat := values(read, path.Join(g.dir, "memory.stat"))
+		free = min(free, max(1, limit-used+stat[g.files]-stat[g.shared]))
 	}
 	return free
+}
+
+// controlGroup is one that bounds memory, and the names of its files and of
+// the numbers in its memory.stat.
+type controlGroup struct{ dir, limit, used, files, shared string }
+
+// groups are those that the process is in, with all around them, in both forms
+// that Linux has.
+func groups(read func(file string) ([]byte, error)) []controlGroup {
+	second := controlGroup{"/sys/fs/cgroup", "memory.max", "memory.current", "file", "shmem"}
+	first := controlGroup{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache", "total_shmem"}
+	out := []controlGroup{second, first}
+	own, err := read("/proc/self/cgroup")
+	if err != nil {
+		return out
+	}
+	for line := range strings.Lines(string(own)) {
+		part := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(part) < 3 {
+			continue
+		}
+		g := second
+		if slices.Contains(strings.Split(part[1], ","), "memory") {
+			g = first
+		} else if part[1] != "" {
+			continue
+		}
+		root := g.dir
+		for dir := path.Join("/", part[2]); dir != "/"; dir = path.Dir(dir) {
+			g.dir = path.Join(root, dir)
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// values reads a file of lines that begin with a name and a number.
+func values(read func(file string) ([]byte, error), file string) map[string]int64 {
+	out := map[string]int64{}
+	text, err := read(file)
+	if err != nil {
+		return out
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) >= 2 {
+			if n, err := strconv.ParseInt(f[1], 10, 64); err == nil {
+				out[f[0]] = n
+			}
+		}
+	}
+	return out
 }

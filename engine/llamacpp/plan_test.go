@@ -232,6 +232,16 @@ func TestFreeMemory(t *testing.T) {
 		"group":     {map[string]string{"/proc/meminfo": info, "/sys/fs/cgroup/memory.max": "5000\n", "/sys/fs/cgroup/memory.current": "4000\n", "/sys/fs/cgroup/memory.stat": "anon 1000\nfile 3000\n"}, 4000},
 		"full":      {map[string]string{"/proc/meminfo": info, "/sys/fs/cgroup/memory.max": "5000\n", "/sys/fs/cgroup/memory.current": "6000\n"}, 1},
 		"wide room": {map[string]string{"/proc/meminfo": info, "/sys/fs/cgroup/memory.max": fmt.Sprint(1 << 40), "/sys/fs/cgroup/memory.current": "0\n"}, 1000 << 10},
+		"files in memory": {map[string]string{"/proc/meminfo": info, "/sys/fs/cgroup/memory.max": "5000\n", "/sys/fs/cgroup/memory.current": "4000\n",
+			"/sys/fs/cgroup/memory.stat": "anon 500\nfile 3500\nshmem 500\n"}, 4000},
+		// As a batch system puts a job into a group of its own.
+		"group within": {map[string]string{"/proc/meminfo": info, "/proc/self/cgroup": "0::/slurm/job_7/step_0\n",
+			"/sys/fs/cgroup/slurm/job_7/memory.max": "9000\n", "/sys/fs/cgroup/slurm/job_7/memory.current": "2000\n",
+			"/sys/fs/cgroup/slurm/job_7/step_0/memory.max": "max\n", "/sys/fs/cgroup/slurm/job_7/step_0/memory.current": "2000\n"}, 7000},
+		"first form": {map[string]string{"/proc/meminfo": info, "/proc/self/cgroup": "9:name=systemd:/x\n4:cpu,memory:/job\n0::/\n",
+			"/sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n", "/sys/fs/cgroup/memory/memory.usage_in_bytes": "5\n",
+			"/sys/fs/cgroup/memory/job/memory.limit_in_bytes": "8000\n", "/sys/fs/cgroup/memory/job/memory.usage_in_bytes": "6000\n",
+			"/sys/fs/cgroup/memory/job/memory.stat": "cache 9\ntotal_cache 1500\ntotal_shmem 100\n"}, 3400},
 	} {
 		got := freeMemory(func(file string) ([]byte, error) {
 			if text, ok := c.files[file]; ok {
