@@ -68,7 +68,7 @@ func modelDeviations(id Identity, add adder) {
 		add(true, "quantized", "the weights of %s are quantized (%s)", m.Name, how)
 	}
 	if m := id.Model; m.Adapter != "" {
-		add(false, "adapter", "the adapter %s is applied to %s", m.Adapter, m.Name)
+		add(true, "adapter", "the adapter %s is applied to %s", m.Adapter, m.Name)
 	}
 	if id.Model.RemoteCode {
 		add(false, "remote-code", "code out of the folder of %s computed it (--trust-remote-code)", id.Model.Name)

@@ -193,6 +193,8 @@ func TestDeviations(t *testing.T) {
 	}{
 		{"variant", "spaces", true, func(id *Identity) { id.Variant = "spaces" }},
 		{"quantized", "expanded to f16", true, func(id *Identity) { id.Model.Quantized, id.Model.Weights = true, "f16" }},
+		{"quantized", "gptq 4-bit, computed", true, func(id *Identity) { id.Model.Quantized, id.Model.Quantization = true, "gptq 4-bit" }},
+		{"adapter", "the adapter lora", true, func(id *Identity) { id.Model.Adapter = "lora" }},
 		{"precision-unknown", "not known", true, func(id *Identity) { id.Precision.Published = "" }},
 		{"precision", "bf16", true, func(id *Identity) { id.Precision.Computed = "bf16" }},
 		{"precision", "f16, while", true, func(id *Identity) { id.Precision = Precision{Published: "bf16", Computed: "f16"} }},

@@ -29,7 +29,7 @@ func Again(ctx context.Context, c Config, keys []olmes.Key, env Env) (Fresh, err
 	if c, err = c.only(keys); err != nil {
 		return Fresh{}, err
 	}
-	r, all, err := start(ctx, c, env)
+	r, all, err := start(ctx, c, Options{}, env)
 	if err != nil {
 		return Fresh{}, err
 	}

@@ -33,7 +33,7 @@ var named = []string{kindLlama, kindTorch, kindVLLM, kindSGLang, kindLlamaServer
 // have here.
 type backend interface {
 	// decide chooses plan, precision and devices into the run's setup, before
-	// anything is loaded.
+	// anything is loaded; the plan may be made another one by described.
 	decide(ctx context.Context) error
 	// start starts the engine that a setup describes.
 	start(ctx context.Context, s Setup) (engine.Engine, error)
@@ -169,7 +169,7 @@ func (r *Run) find(ctx context.Context) error {
 	case kindExec:
 		r.backend = &execBackend{Run: r}
 	case kindTorch:
-		r.backend = torchBackend{r}
+		r.backend = &torchBackend{Run: r}
 	default:
 		r.backend = &serverBackend{Run: r}
 	}

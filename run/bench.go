@@ -63,7 +63,7 @@ type processed interface{ PID() int }
 // are written to a temporary folder and deleted.
 func Bench(ctx context.Context, c Config, limit bool, env Env, each func(Cost) error) error {
 	started := time.Now()
-	r, all, err := start(ctx, c, env)
+	r, all, err := start(ctx, c, Options{}, env)
 	if err != nil {
 		return err
 	}

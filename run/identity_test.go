@@ -32,7 +32,7 @@ func TestIdentityGolden(t *testing.T) {
 	c, env := bigramRun(t, &enginetest.Bigram{})
 	env.Start = func(context.Context, Setup) (engine.Engine, error) { return posing{&enginetest.Bigram{}}, nil }
 	c.Tasks, c.Limit, c.Variant = []string{"openbookqa", "winogrande:mcf"}, 2, "cpu"
-	r, id, err := prepare(t.Context(), c, env)
+	r, id, err := prepare(t.Context(), c, Options{}, env)
 	fetched(t, err)
 	defer r.engine.Close()
 	compare := func(name string) {

@@ -50,7 +50,7 @@ func TestPeakMemory(t *testing.T) {
 	for _, name := range []string{"smollm2-135m-instruct", "gemma-3-270m"} {
 		t.Run(name, func(t *testing.T) {
 			env := testEnv(t)
-			r, _, err := start(t.Context(), Config{Model: name, AcceptLicense: []string{"gemma"}, Tasks: []string{"openbookqa:cf"}, Limit: 1, Threads: 2}, env)
+			r, _, err := start(t.Context(), Config{Model: name, AcceptLicense: []string{"gemma"}, Tasks: []string{"openbookqa:cf"}, Limit: 1, Threads: 2}, Options{}, env)
 			fetched(t, err)
 			defer r.engine.Close()
 			vocab := r.setup.Model.Vocab

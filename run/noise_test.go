@@ -248,7 +248,7 @@ func TestNoiseResumed(t *testing.T) {
 func TestSamples(t *testing.T) {
 	c, env := bigramRun(t, &enginetest.Bigram{})
 	c.Tasks, c.Limit, c.ChunkTokens = []string{"openbookqa", "arc_easy", "piqa", "winogrande"}, 60, 2048
-	r, _, err := prepare(t.Context(), c, env)
+	r, _, err := prepare(t.Context(), c, Options{}, env)
 	fetched(t, err)
 	defer r.engine.Close()
 	left := r.left(nil)

@@ -73,7 +73,7 @@ func scoreReference(t *testing.T, ref reference, c Config) map[olmes.Key]olmes.P
 	env := testEnv(t)
 	var docs map[string][]int
 	c.Tasks, docs = ref.docs()
-	r, all, err := start(t.Context(), c, env)
+	r, all, err := start(t.Context(), c, Options{}, env)
 	fetched(t, err)
 	defer r.engine.Close()
 	for i := range all {

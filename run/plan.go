@@ -119,7 +119,8 @@ func (r llama) shape() (llamacpp.Shape, error) {
 // choosePlan decides the run's plan, before anything is loaded: by the model's
 // shape, by the user's numbers, by what free bytes of memory can hold (0: not
 // known), and last, if asked for, by measuring. A plan that the user gave is
-// never changed: where it does not fit it is refused.
+// never changed: where it does not fit it is refused. A run that is taken up
+// goes on with the plan it has.
 func (r llama) choosePlan(ctx context.Context, free int64) error {
 	c := r.config
 	s, err := r.shape()
@@ -134,6 +135,11 @@ func (r llama) choosePlan(ctx context.Context, free int64) error {
 	if c.Batch > 0 {
 		p = llamacpp.Resize(s, p, c.Batch)
 	}
+	given := c.Batch > 0 || c.Plan != planDefault && c.Plan != planAuto
+	kept, dir, taken := r.kept()
+	if taken = taken && c.Batch == 0 && c.Plan == planDefault && llamacpp.CheckPlan(kept) == nil; taken {
+		p = kept
+	}
 	if c.ChunkTokens > 0 {
 		p.ChunkTokens = c.ChunkTokens
 	}
@@ -144,11 +150,15 @@ func (r llama) choosePlan(ctx context.Context, free int64) error {
 		return usage("plan: cells is %d; requests of this model's window and batches of %d need %d", p.Cells, p.Batch, need)
 	}
 	fit, err := llamacpp.Fit(s, p, free)
+	if taken && (err != nil || fit != p) {
+		r.env.reporter().Note(fmt.Sprintf("memory: %d MB are free, and the run in %s has a plan that may take %d MB: it goes on with it", free/1e6, dir, llamacpp.Memory(s, p).Total(1)/1e6))
+		fit, err = p, nil
+	}
 	if err != nil {
 		return fmt.Errorf("load %s: %w", r.setup.Model.Label(), err)
 	}
 	if fit != p {
-		if given := c.Batch > 0 || c.Plan != planDefault && c.Plan != planAuto; given {
+		if given {
 			need := llamacpp.Memory(s, p)
 			return &hinted{fmt.Errorf("the plan of batch %d and %d cells takes %d MB of memory, of which %d MB are free", p.Batch, p.Cells, need.Total(1)/1e6, free/1e6),
 				fmt.Sprintf("batch %d and %d cells would fit; or leave the plan to the program", fit.Batch, fit.Cells)}

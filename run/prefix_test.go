@@ -51,7 +51,7 @@ func TestPrefixesReal(t *testing.T) {
 	for _, name := range []string{"smollm2-135m-instruct", "gemma-3-270m"} {
 		t.Run(name, func(t *testing.T) {
 			env := testEnv(t)
-			r, all, err := start(t.Context(), Config{Model: name, AcceptLicense: []string{"gemma"}, Weights: "as-is", Limit: 25}, env)
+			r, all, err := start(t.Context(), Config{Model: name, AcceptLicense: []string{"gemma"}, Weights: "as-is", Limit: 25}, Options{}, env)
 			fetched(t, err)
 			defer r.engine.Close()
 			requests, fast := 0, 0

@@ -37,6 +37,7 @@ type Outcome struct {
 // Run is an evaluation in progress.
 type Run struct {
 	config      Config
+	options     Options
 	env         Env
 	backend     backend
 	setup       Setup
@@ -71,7 +72,7 @@ func Do(ctx context.Context, c Config, o Options, env Env) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
-	r, id, err := prepare(ctx, c, env)
+	r, id, err := prepare(ctx, c, o, env)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -116,7 +117,7 @@ func Do(ctx context.Context, c Config, o Options, env Env) (Outcome, error) {
 
 // DryRun prepares a run and says what it would compute.
 func DryRun(ctx context.Context, c Config, env Env) (Plan, error) {
-	r, id, err := prepare(ctx, c, env)
+	r, id, err := prepare(ctx, c, Options{}, env)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -164,8 +165,8 @@ func DryRun(ctx context.Context, c Config, env Env) (Plan, error) {
 
 // prepare opens everything and renders, encodes and cuts every request. On
 // success the run's engine is to be closed.
-func prepare(ctx context.Context, c Config, env Env) (*Run, record.Identity, error) {
-	r, all, err := start(ctx, c, env)
+func prepare(ctx context.Context, c Config, o Options, env Env) (*Run, record.Identity, error) {
+	r, all, err := start(ctx, c, o, env)
 	if err != nil {
 		return nil, record.Identity{}, err
 	}

@@ -33,12 +33,12 @@ const minWindow = 16
 // start resolves everything that c names, the model first (a mistake in its name
 // is found before any data is fetched), and starts the engine. On success the
 // run's engine is to be closed.
-func start(ctx context.Context, c Config, env Env) (*Run, []chosen, error) {
+func start(ctx context.Context, c Config, o Options, env Env) (*Run, []chosen, error) {
 	c, err := c.Resolved()
 	if err != nil {
 		return nil, nil, err
 	}
-	r := &Run{config: c, env: env, setup: Setup{Threads: c.Threads}}
+	r := &Run{config: c, options: o, env: env, setup: Setup{Threads: c.Threads}}
 	if r.planFile, err = readPlan(c); err != nil {
 		return nil, nil, err
 	}
@@ -184,7 +184,7 @@ type Prepared struct {
 // takes them as they were last prepared.
 func Prepare(ctx context.Context, c Config, env Env) (Prepared, error) {
 	env.refresh = true
-	r, all, err := start(ctx, c, env)
+	r, all, err := start(ctx, c, Options{}, env)
 	if err != nil {
 		return Prepared{}, err
 	}

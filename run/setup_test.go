@@ -55,7 +55,7 @@ func TestStartNamesFirst(t *testing.T) {
 	for _, c := range []Config{{Model: "no-such-model"}, {Tasks: []string{"no-such-task"}}} {
 		quiet := &phases{}
 		env.Reporter = quiet
-		if _, _, err := start(t.Context(), c, env); err == nil || len(quiet.names) > 0 {
+		if _, _, err := start(t.Context(), c, Options{}, env); err == nil || len(quiet.names) > 0 {
 			t.Errorf("%+v: error %v after the phases %v", c, err, quiet.names)
 		}
 	}

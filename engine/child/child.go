@@ -196,6 +196,14 @@ func (e *Engine) do(ctx context.Context, call func(*wire.Client) error) error {
 
 var errClosed = errors.New("engine is closed")
 
+// Reload sets the args of the load operation of processes that are started from
+// here on. The one that runs keeps what it has.
+func (e *Engine) Reload(args any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.o.Load = args
+}
+
 // Call makes one request of an operation, which may be one beyond the
 // protocol's own, as wire.Client.Call does.
 func (e *Engine) Call(ctx context.Context, op string, args, result any, body []byte) (out []byte, err error) {

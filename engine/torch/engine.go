@@ -27,6 +27,7 @@ type Engine struct {
 // worker is a process with the model.
 type worker struct {
 	*child.Engine
+	load   loadArgs // as the process has them, or the next one will
 	busy   bool
 	prefix []int32 // of the last tree, which it may still hold
 	used   int     // number of its last call

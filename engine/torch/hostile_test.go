@@ -75,7 +75,10 @@ func change(t *testing.T, file string, f func(map[string]any)) {
 func try(t *testing.T, o Options) error {
 	t.Helper()
 	t.Chdir(o.Model)
-	o.Python, o.Threads, o.Device = torchtest.Python(t), 1, "cpu"
+	o.Python, o.Threads = torchtest.Python(t), 1
+	if o.Device == "" {
+		o.Device = "cpu"
+	}
 	o.Plan, o.Log = DefaultPlan(Shape{}), testLog{t}
 	e, err := Start(t.Context(), o)
 	if err == nil {
@@ -145,6 +148,15 @@ func TestHostileFolder(t *testing.T) {
 	})
 }
 
+// quantized has the folder say that its weights are.
+func quantized(method, setting string, value any) func(*testing.T, string, *Options) {
+	return func(t *testing.T, folder string, _ *Options) {
+		change(t, filepath.Join(folder, "config.json"), func(m map[string]any) {
+			m["quantization_config"] = map[string]any{"quant_method": method, setting: value}
+		})
+	}
+}
+
 // A folder that lacks something is refused with what it lacks.
 func TestBadFolder(t *testing.T) {
 	copyOf := func(t *testing.T) string {
@@ -175,6 +187,14 @@ func TestBadFolder(t *testing.T) {
 		}},
 		{"a dtype", "float64", func(_ *testing.T, _ string, o *Options) { o.DType = "float64" }},
 		{"a device", "cuda:7", func(_ *testing.T, _ string, o *Options) { o.Devices = []string{"7"} }},
+		{"no GPU", "sees no CUDA devices here", func(_ *testing.T, _ string, o *Options) { o.Device = "cuda" }},
+		{"no Apple GPU", "sees no MPS devices here", func(_ *testing.T, _ string, o *Options) { o.Device = "mps" }},
+		{"no Intel GPU", "sees no XPU devices here and is built without support for them", func(_ *testing.T, _ string, o *Options) { o.Device = "xpu" }},
+		{"a device that computes nothing", "'meta' is not one of auto, cpu, cuda", func(_ *testing.T, _ string, o *Options) { o.Device = "meta" }},
+		{"a second processor", "'cpu:1' is not one of", func(_ *testing.T, _ string, o *Options) { o.Device = "cpu:1" }},
+		{"GPTQ", "-m pip install optimum gptqmodel", quantized("gptq", "bits", 4)},
+		{"AWQ", "package gptqmodel is needed for weights quantized as awq 4-bit", quantized("awq", "bits", 4)},
+		{"bitsandbytes", "package bitsandbytes is needed for weights quantized as bitsandbytes 4-bit", quantized("bitsandbytes", "load_in_4bit", true)},
 		{"a packing that is not exact", "not exact", func(t *testing.T, folder string, o *Options) {
 			if err := os.CopyFS(filepath.Join(folder, "mpt"), os.DirFS(tiny(t, "mpt"))); err != nil {
 				t.Fatal(err)

@@ -3,7 +3,9 @@
 // Only Python with torch and transformers must be there; the worker itself is
 // part of this program.
 //
-// Steps of use: Check the Python, choose a plan (DefaultPlan), Start, Score.
+// Steps of use: Check the Python, Start with a plan (DefaultPlan), and Score; or,
+// between the two, ask for the Memory that plans (Plans) take on the loaded
+// model's device, and SetPlan the first that Fits.
 //
 // Nothing of a model's folder is run: weights are read from safetensors, or
 // from pickles in a way that holds nothing but numbers, and code that a folder
@@ -38,10 +40,11 @@ type Options struct {
 	Python          string      // program; "" is python3 on PATH
 	Model           string      // folder in Hugging Face's form
 	Adapter         string      // folder of a PEFT adapter; "" for none
-	Device          string      // "auto", "cpu", "cuda", "cuda:N", "mps"; "" is auto
+	Device          string      // "auto", "cpu", "cuda", "cuda:N", "mps", "xpu:N"; "" is auto
 	Devices         []string    // one worker on each, as "cuda:0" or "0"; takes Device's place
 	DType           string      // "auto" (the weights' own), "float32", "bfloat16", "float16"; "" is auto
 	Plan            engine.Plan // Batch and Rows; see DefaultPlan
+	Memory          int64       // bytes of the machine's memory that can be taken; 0: not known
 	Threads         int         // of each worker; 0: torch's choice
 	TrustRemoteCode bool        // runs Python code out of the model's folder
 	Packing         string      // "tree", "copy", "plain"; "" is the first of them that is exact
@@ -55,6 +58,7 @@ type loadArgs struct {
 	Device          string      `json:"device"`
 	DType           string      `json:"dtype"`
 	Plan            engine.Plan `json:"plan"`
+	Memory          int64       `json:"memory,omitempty"`
 	Threads         int         `json:"threads,omitempty"`
 	TrustRemoteCode bool        `json:"trust_remote_code,omitempty"`
 	Packing         string      `json:"packing,omitempty"`
@@ -64,7 +68,7 @@ type loadArgs struct {
 // loading, and does not bound the engine's life. A Python that lacks what is
 // needed is an *EnvironmentError; a model that cannot be loaded, or for which
 // Options.Packing is not exact, an engine.ErrInput.
-func Start(ctx context.Context, o Options) (engine.Engine, error) {
+func Start(ctx context.Context, o Options) (*Engine, error) {
 	if err := CheckPlan(o.Plan); err != nil {
 		return nil, engine.InputError(err)
 	}
@@ -85,6 +89,7 @@ func Start(ctx context.Context, o Options) (engine.Engine, error) {
 	if len(devices) == 0 {
 		devices = []string{o.Device}
 	}
+	args.Memory = o.Memory / int64(len(devices))
 	dir, err := unpack()
 	if err != nil {
 		return nil, fmt.Errorf("write the torch worker: %w", err)
@@ -119,7 +124,7 @@ func (e *Engine) start(ctx context.Context, o Options, python string, args loadA
 				errs[i] = fmt.Errorf("start the torch worker%s: %w", on(device), err)
 				return
 			}
-			e.workers[i] = &worker{Engine: w}
+			e.workers[i] = &worker{Engine: w, load: args}
 		})
 	}
 	group.Wait()

@@ -36,7 +36,7 @@ func start(t *testing.T, o Options) *Engine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	return e.(*Engine)
+	return e
 }
 
 // testLog shows a worker's log where a test fails.

@@ -19,7 +19,7 @@ def main() -> None:
 
         return TorchEngine.load(args)
 
-    sys.exit(protocol.serve(source, sink, "olmes torch worker", load))
+    sys.exit(protocol.serve(source, sink, "olmes torch worker", load, more={"memory": "memory", "plan": "replan"}))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Callable
 import torch
 import transformers
 
-from . import loading, packing, selfcheck
+from . import loading, memory, packing, selfcheck
 from .protocol import InputError, Tree
 from .tokens import Tokens
 
@@ -22,12 +22,15 @@ class TorchEngine:
 
     batch is the number of tokens of a forward, rows how many of them may have
     wanted tokens after them. kind names a packing, or is empty for the first
-    one that is exact.
+    one that is exact. machine is how many bytes of the machine's memory can be
+    taken beside the model, 0 where that is not known.
     """
 
-    def __init__(self, model: torch.nn.Module, tokenizer, batch: int = 512, rows: int = 0, kind: str = "", notes: list[str] | None = None):
+    def __init__(
+        self, model: torch.nn.Module, tokenizer, batch: int = 512, rows: int = 0, kind: str = "", notes: list[str] | None = None, machine: int = 0
+    ):
         self.model = model
-        self.batch = batch
+        self.batch, self.machine = batch, machine
         self.notes = list(notes or [])
         self.forward = packing.Forward(model)
         config = self.forward.config
@@ -50,10 +53,13 @@ class TorchEngine:
         torch.utils.deterministic.fill_uninitialized_memory = False
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
         transformers.utils.logging.disable_progress_bar()
-        names = ("model", "device", "dtype", "adapter", "trust_remote_code")
+        names = ("model", "device", "dtype", "adapter", "trust_remote_code", "memory")
         loaded = loading.load(**{name: args[name] for name in names if args.get(name)})
         plan = args.get("plan") or {}
-        engine = cls(loaded.model, loaded.tokenizer, int(plan.get("batch") or 512), int(plan.get("rows") or 0), args.get("packing") or "", loaded.notes)
+        machine = max(1, args["memory"] - loaded.bytes) if args.get("memory") else 0
+        engine = cls(
+            loaded.model, loaded.tokenizer, int(plan.get("batch") or 512), int(plan.get("rows") or 0), args.get("packing") or "", loaded.notes, machine
+        )
         engine.loaded = loaded
         return engine
 
@@ -71,13 +77,43 @@ class TorchEngine:
             if kind not in packing.PACKINGS:
                 raise InputError(f"packing {kind!r} is not one of {', '.join(packing.PACKINGS)}")
             kinds = [packing.PACKINGS[kind]]
-        chosen, notes = selfcheck.check(self.forward, kinds, self.vocab, self.context, self.tokens.special, self.batch, rows)
+        chosen, notes = selfcheck.check(self.forward, kinds, self.vocab, self.context, self.tokens.special, self.batch, rows, self.machine)
         self.notes += notes
         for note in notes:
             print(f"self-check: {note}", file=sys.stderr, flush=True)
         if chosen is None:
             raise InputError(notes[-1])
         return chosen
+
+    def memory(self, args: dict) -> dict:
+        """Answers the memory operation: what each of some plans takes, and what is free."""
+        self.packing.forget()
+        packing.free_memory()
+        counts = self.forward.tokens, self.library
+        costs = memory.Costs.of(self.forward)
+        self.forward.tokens, self.library = counts
+        window = int(args.get("window") or 2048)
+        window = min(window, self.context or window)
+        kind = self.packing.name
+        needs = [costs.peak(kind, int(p["batch"]), int(p.get("rows") or p["batch"]), window) for p in args.get("plans") or []]
+        packing.free_memory()
+        devices = self.forward.devices()
+        found = [(n, str(d)) for d in devices if (n := memory.free(d)) is not None]
+        out = {"device": str(devices[0]), "gpu": devices[0].type != "cpu", "needs": needs}
+        if found:
+            out["free"], out["device"] = min(found)
+        else:
+            out["mapped"] = memory.mapped()
+        return out
+
+    def replan(self, args: dict) -> None:
+        """Answers the plan operation: other numbers from here on."""
+        batch = int(args["batch"])
+        rows = int(args.get("rows") or batch)
+        if not 0 < rows <= batch:
+            raise InputError(f"plan: batch is {batch}, rows are {rows}")
+        self.packing.forget()
+        self.packing, self.batch = type(self.packing)(self.forward, batch, rows), batch
 
     def describe(self) -> dict:
         """The description of model, library and packing."""

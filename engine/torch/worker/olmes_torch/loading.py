@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import struct
+import sys
 from dataclasses import dataclass, field
 
 import torch
@@ -16,11 +18,24 @@ from .protocol import InputError
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 STORED = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
+SIZES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "BF16": 2, "F16": 2, "I16": 2}  # bytes; all else 1
+
+# Packages beside accelerate that quantized weights need, by the method's name.
+QUANTIZED = {"gptq": ("optimum", "gptqmodel"), "awq": ("gptqmodel",), "bitsandbytes": ("bitsandbytes",), "compressed-tensors": ("compressed_tensors",)}
+
+
+# How many devices of a kind torch sees here.
+ACCELERATORS = {
+    "cuda": lambda: torch.cuda.device_count() if torch.cuda.is_available() else 0,
+    "mps": lambda: int(torch.backends.mps.is_available()),
+    "xpu": lambda: torch.xpu.device_count() if torch.xpu.is_available() else 0,
+}
 
 
 @dataclass
 class Loaded:
-    """A model, its tokenizer, and what a record should say of them."""
+    """A model, its tokenizer, what a record should say of them, and what the
+    weights take of the machine's memory."""
 
     model: torch.nn.Module
     tokenizer: object
@@ -28,6 +43,7 @@ class Loaded:
     quantization: str = ""
     adapter: str = ""
     notes: list[str] = field(default_factory=list)
+    bytes: int = 0
 
 
 def load(
@@ -36,8 +52,13 @@ def load(
     dtype: str = "auto",
     adapter: str = "",
     trust_remote_code: bool = False,
+    memory: int = 0,
 ) -> Loaded:
-    """Loads a folder; an InputError says why it cannot be."""
+    """Loads a folder; an InputError says why it cannot be.
+
+    memory is how many bytes of the machine's own can be taken, 0 where that is
+    not known.
+    """
     if not os.path.isfile(os.path.join(model, "config.json")):
         raise InputError(f"{model} is not a model in Hugging Face's form: it has no config.json")
     if os.path.exists(os.path.join(model, "adapter_config.json")):
@@ -57,10 +78,15 @@ def load(
     notes: list[str] = []
     where, placement = _placement(device, stored)
     chosen = _dtype(dtype, stored, quantization, where, notes)
+    if quantization:
+        packages = QUANTIZED.get(quantization.split()[0], ())
+        _need(["accelerate", *packages] if packages or where.type != "cpu" else [], f"for weights quantized as {quantization}")
+    if where.type == "cpu":
+        _fits(stored, chosen, memory)
     options |= {"config": config, "dtype": chosen, "output_loading_info": True, "weights_only": True}
     options["use_safetensors"] = kind == "safetensors"
     if placement is not None or quantization and where.type != "cpu":
-        _need("accelerate", "to place this model on its devices")
+        _need(["accelerate"], "to place this model on its devices")
         options["device_map"] = placement or {"": where}
     result, info = _load_weights(model, config, options)
     for name in ("missing_keys", "mismatched_keys"):
@@ -82,6 +108,7 @@ def load(
         _adapt(out, adapter)
     out.model.eval()
     out.model.requires_grad_(False)
+    out.bytes = sum(p.numel() * p.element_size() for p in out.model.parameters() if p.device.type == "cpu")
     return out
 
 
@@ -112,11 +139,19 @@ def _reason(model: str, part: str, e: Exception) -> str:
     return f"cannot load the {part} of {model}: {text}"
 
 
-def _need(package: str, why: str) -> None:
-    try:
-        __import__(package)
-    except ImportError:
-        raise InputError(f"the Python package {package} is needed {why}: pip install {package}") from None
+def _need(packages: list[str], why: str) -> None:
+    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    if missing:
+        names = " ".join(name.replace("_", "-") for name in missing)
+        raise InputError(f"the Python package{'s' * (len(missing) > 1)} {' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} needed {why}: run: {sys.executable} -m pip install {names}")
+
+
+def _fits(stored: dict[str, int], dtype, memory: int) -> None:
+    """Refuses weights that the machine's memory cannot hold, before it is filled."""
+    size = {kind: dtype.itemsize if isinstance(dtype, torch.dtype) and kind in STORED else SIZES.get(kind, 1) for kind in stored}
+    need = sum(n * size[kind] for kind, n in stored.items())
+    if 0 < memory < need:
+        raise InputError(f"the model's weights need {-(-need // 10**6)} MB of memory, of which {memory // 10**6} MB are free: free some, or compute it on a GPU or in a narrower type (--dtype)")
 
 
 def _stored(model: str) -> tuple[dict[str, int], str]:
@@ -184,8 +219,7 @@ def _placement(device: str, stored: dict[str, int]):
     """The device, and a device_map where one device does not do."""
     if device in ("", "auto"):
         if torch.cuda.is_available():
-            size = {"F64": 8, "F32": 4, "I32": 4, "BF16": 2, "F16": 2, "I16": 2}
-            need = sum(n * size.get(kind, 1) for kind, n in stored.items())
+            need = sum(n * SIZES.get(kind, 1) for kind, n in stored.items())
             free = [torch.cuda.mem_get_info(i)[0] for i in range(torch.cuda.device_count())]
             best = max(range(len(free)), key=free.__getitem__)
             if need > 0.85 * free[best] and len(free) > 1:
@@ -195,19 +229,20 @@ def _placement(device: str, stored: dict[str, int]):
     try:
         where = torch.device(device)
     except RuntimeError:
-        raise InputError(f"device {device!r} is not one of auto, cpu, cuda, cuda:N, mps") from None
-    if where.type == "cuda":
-        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        if (where.index or 0) >= count:
-            raise InputError(f"device {device}: torch sees {count} CUDA devices here")
-        where = torch.device("cuda", where.index or 0)
-    elif where.type == "mps" and not torch.backends.mps.is_available():
-        raise InputError("device mps: torch finds none here")
-    return where, None
+        where = None
+    if where is None or where.type not in ("cpu", *ACCELERATORS) or where.type in ("cpu", "mps") and where.index:
+        raise InputError(f"device {device!r} is not one of auto, cpu, cuda, cuda:N, mps, xpu, xpu:N")
+    if where.type == "cpu":
+        return where, None
+    count = ACCELERATORS[where.type]()
+    if (where.index or 0) >= count:
+        built = where.type == "mps" or any(getattr(torch.version, name, None) for name in ("cuda", "hip", "xpu") if (name == "xpu") == (where.type == "xpu"))
+        raise InputError(f"device {device}: torch {torch.__version__} sees {count or 'no'} {where.type.upper()} device{'s' * (count != 1)} here" + ("" if built else " and is built without support for them"))
+    return torch.device(where.type, where.index or 0) if where.type != "mps" else where, None
 
 
 def _adapt(loaded: Loaded, adapter: str) -> None:
-    _need("peft", "to load an adapter")
+    _need(["peft"], "to load an adapter")
     import peft
 
     if not os.path.isfile(os.path.join(adapter, "adapter_config.json")):

@@ -12,7 +12,9 @@ computed by itself, as it would be again.
 from __future__ import annotations
 
 import bisect
+import contextlib
 import copy
+import ctypes
 import gc
 import inspect
 from typing import Callable
@@ -23,6 +25,15 @@ from transformers import DynamicCache
 from .protocol import Tree
 
 Check = Callable[[], None]
+
+# How many times as many tokens as a batch has the copies of a cache may hold
+# together.
+COPIES = 8
+
+
+def sum_bytes(device: torch.device) -> int:
+    """How much of the logits, in 32 bits, is summed at once."""
+    return (64 << 20) if device.type == "cpu" else (1 << 30)
 
 
 def is_out_of_memory(e: BaseException) -> bool:
@@ -75,13 +86,18 @@ class Forward:
         out = self.model(input_ids=ids, **kwargs)
         return (out.logits if rows is None else out.logits[0, rows.to(out.logits.device)]), out
 
+    def devices(self) -> list[torch.device]:
+        """Those that compute, the inputs' own first."""
+        others = {torch.device("cuda", d) if isinstance(d, int) else torch.device(d) for d in getattr(self.model, "hf_device_map", {}).values() if d != "disk"}
+        gpus = {d for d in others if d.type != "cpu"} - {self.device}
+        return [self.device, *sorted(gpus, key=str)]
+
     def tensor(self, values: list[int]) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.long, device=self.device)
 
     def log_probs(self, logits: torch.Tensor, row: list[int], token: list[int]) -> torch.Tensor:
         """ln softmax(logits[row])[token], computed in 32 bits, some rows at a time."""
-        size = (64 << 20) if logits.device.type == "cpu" else (1 << 30)
-        step = max(1, size // (4 * logits.shape[-1]))
+        step = max(1, sum_bytes(logits.device) // (4 * logits.shape[-1]))
         out = []
         a = 0
         for start in range(0, logits.shape[0], step):
@@ -149,7 +165,9 @@ class TreePacking:
             cache = self._cache(layers)
             out.append(self._batch(tree, columns, a, b, want, to, cache, end, depth))
             if b < n:
+                del layers  # the cache has it all
                 columns, layers = self._base(tree, prefix, columns, a, b, cache)
+            del cache
             a, want = b, to
         return torch.cat([x.cpu() for x in out]).double().tolist() if out else []
 
@@ -246,7 +264,8 @@ class CopyPacking:
     """Path after path: each part of a path that no other shares in one forward,
     on a copy of the cache of the tokens before it. The model makes its own
     masks, positions and cache. Parts that end a path and begin at the same
-    node are computed as one batch, filled up on the right.
+    node are computed as one batch, filled up on the right, as long as their
+    copies of the cache hold no more than COPIES batches.
     """
 
     name = "copy"
@@ -286,43 +305,65 @@ class CopyPacking:
 
     def _below(self, tree: Tree, children, nodes: list[int], cache, out, check: Check) -> None:
         """Computes the subtrees of nodes, which are children of one node."""
-        stack = [(nodes, cache)]
+        # Only the caches of the nodes above one are kept at a time.
+        stack = [(nodes, cache, 0)]
         while stack:
-            nodes, cache = stack.pop()
-            leaves = []
-            for i in nodes:
-                b = i + 1
-                while b < len(tree.token) and tree.parent[b] == b - 1 and len(children.get(b - 1, ())) == 1:
-                    b += 1
-                below = children.get(b - 1, [])
-                if below:
-                    stack.append((below, self._run(tree, i, b, cache, out, check)))
-                else:
-                    leaves.append((i, b))
-            groups: list[list[tuple[int, int]]] = []
-            for leaf in leaves:
-                longest = max([leaf[1] - leaf[0]] + ([max(b - a for a, b in groups[-1])] if groups else []))
-                if not groups or longest * (len(groups[-1]) + 1) > self.batch:
-                    groups.append([])
-                groups[-1].append(leaf)
-            for group in groups:
-                layers = getattr(cache, "layers", [])
-                if len(group) == 1 or not all(hasattr(layer, "batch_repeat_interleave") for layer in layers):
-                    for a, b in group:
-                        self._run(tree, a, b, cache, out, check)
-                else:
-                    self._leaves(tree, group, cache, out, check)
+            nodes, cache, at = stack.pop()
+            if at == 0:
+                self._ends(tree, children, nodes, cache, out, check)
+            for at in range(at, len(nodes)):
+                b = self._end(tree, children, nodes[at])
+                if b - 1 in children:
+                    if at + 1 < len(nodes):
+                        stack.append((nodes, cache, at + 1))
+                    stack.append((children[b - 1], self._run(tree, nodes[at], b, cache, out, check), 0))
+                    break
+
+    @staticmethod
+    def _end(tree: Tree, children, i: int) -> int:
+        """Where the part from node i on ends, that no path leaves."""
+        b = i + 1
+        while b < len(tree.token) and tree.parent[b] == b - 1 and len(children.get(b - 1, ())) == 1:
+            b += 1
+        return b
+
+    def _ends(self, tree: Tree, children, nodes: list[int], cache, out, check: Check) -> None:
+        """Computes the parts from nodes on that end their path."""
+        layers = getattr(cache, "layers", [])
+        copied = all(hasattr(layer, "batch_repeat_interleave") for layer in layers)
+        before = tree.depth[nodes[0]] if nodes else 0
+        groups: list[list[tuple[int, int]]] = []
+        longest = 0
+        for i in nodes:
+            b = self._end(tree, children, i)
+            if b - 1 in children:
+                continue
+            longest = max(longest, b - i)
+            n = len(groups[-1]) + 1 if groups else 0
+            if not n or not copied or n * longest > min(self.batch, self.rows) or n * (before + longest) > COPIES * self.batch:
+                groups.append([])
+                longest = b - i
+            groups[-1].append((i, b))
+        for group in groups:
+            if len(group) == 1:
+                self._run(tree, *group[0], cache, out, check)
+            else:
+                self._leaves(tree, group, cache, out, check)
 
     def _run(self, tree: Tree, a: int, b: int, cache, out, check: Check):
         """Computes nodes a to b, a path, on a copy of cache, and returns that."""
         f = self.forward
         cache = copy.deepcopy(cache)
-        for start in range(a, b, self.batch):
+        stop = a
+        while stop < b:
             check()
-            stop = min(b, start + self.batch)
+            start, stop = stop, min(b, stop + self.batch)
             want = bisect.bisect_left(tree.want_node, start)
             to = bisect.bisect_left(tree.want_node, stop, want)
             rows = sorted(set(tree.want_node[want:to]))
+            if len(rows) > self.rows:
+                stop = rows[self.rows]
+                to, rows = bisect.bisect_left(tree.want_node, stop, want), rows[: self.rows]
             place = {node: i for i, node in enumerate(rows)}
             logits, result = f(f.tensor(tree.token[start:stop])[None], f.tensor([n - start for n in rows]), cache, use_cache=True)
             cache = getattr(result, f.cache_name, None)
@@ -351,7 +392,8 @@ class CopyPacking:
 
 
 class PlainPacking:
-    """Each path from its first token, by itself and with nothing kept."""
+    """Each path from its first token, by itself and with nothing kept, once for
+    every so many rows that are wanted of it."""
 
     name = "plain"
 
@@ -374,7 +416,7 @@ class PlainPacking:
                 continue
             check()
             path = tree.path(node)
-            rows = [at for at, n in enumerate(path) if n in first and n not in done]
+            rows = [at for at, n in enumerate(path) if n in first and n not in done][-self.rows :]
             logits, _ = f(f.tensor([tree.token[n] for n in path])[None], f.tensor(rows))
             row, token = [], []
             for i, at in enumerate(rows):
@@ -396,7 +438,9 @@ PACKINGS = {p.name: p for p in (TreePacking, CopyPacking, PlainPacking)}
 
 
 def free_memory() -> None:
-    """Gives back what a failed forward has left."""
+    """Gives back what a failed forward, or the self-check, has left."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)  # glibc keeps what was freed

@@ -201,8 +201,11 @@ def encode_lists(lists: list, size: Callable[[Any], int], data: bytes) -> bytes:
 
 
 class _Server:
-    def __init__(self, sink: BinaryIO, name: str, load: Callable[[dict], Engine] | None, engine: Engine | None):
+    def __init__(
+        self, sink: BinaryIO, name: str, load: Callable[[dict], Engine] | None, engine: Engine | None, more: dict[str, str] | None = None
+    ):
         self.sink, self.name, self.load, self.engine = sink, name, load, engine
+        self.more = more or {}  # the engine's own operations: names, and its methods'
         self.lock = threading.Lock()  # guards cancelled
         self.cancelled: dict[int, bool] = {}  # of requests that wait or are in progress
         self.requests: queue.SimpleQueue = queue.SimpleQueue()
@@ -265,7 +268,7 @@ class _Server:
 
     def _do(self, number: int, op: str, args: dict, body: bytearray) -> tuple[dict | None, bytes]:
         if op == "hello":
-            ops = ["cancel", "close", "describe", "hello", "pieces", "score", "stats", "tokenize"]
+            ops = ["cancel", "close", "describe", "hello", "pieces", "score", "stats", "tokenize", *self.more]
             return {"name": self.name, "ops": ops + (["load"] if self.load else [])}, b""
         if op == "close":
             return None, b""
@@ -277,10 +280,12 @@ class _Server:
             self.engine = self.load(args)
             return None, b""
         engine = self.engine
-        if op not in ("describe", "pieces", "score", "stats", "tokenize"):
+        if op not in ("describe", "pieces", "score", "stats", "tokenize", *self.more):
             raise Unsupported
         if engine is None:
             raise RuntimeError("no model is loaded")
+        if op in self.more:
+            return getattr(engine, self.more[op])(args), b""
         if op == "describe":
             return engine.describe(), b""
         if op == "stats":
@@ -297,9 +302,17 @@ class _Server:
 
 
 def serve(
-    source: BinaryIO, sink: BinaryIO, name: str, load: Callable[[dict], Engine] | None = None, engine: Engine | None = None
+    source: BinaryIO,
+    sink: BinaryIO,
+    name: str,
+    load: Callable[[dict], Engine] | None = None,
+    engine: Engine | None = None,
+    more: dict[str, str] | None = None,
 ) -> int:
-    """Answers requests until a close request comes (returns 0) or source ends (ends the process)."""
-    server = _Server(sink, name, load, engine)
+    """Answers requests until a close request comes (returns 0) or source ends (ends the process).
+
+    more names operations beyond the protocol's, and the engine's methods that answer them.
+    """
+    server = _Server(sink, name, load, engine, more)
     threading.Thread(target=server.read, args=(source,), daemon=True).start()
     return server.run()

@@ -14,7 +14,8 @@ from typing import Iterator
 
 import torch
 
-from .packing import Forward, PlainPacking
+from . import memory
+from .packing import Forward, PlainPacking, is_out_of_memory
 from .protocol import Tree
 
 # By how much log-probabilities, in nats, may differ: the largest, and the mean
@@ -78,9 +79,12 @@ def differences(packing, reference: list[list[float]], cases: list[Tree]) -> lis
     return out
 
 
-def _free(device: torch.device) -> int:
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
+def _free(device: torch.device, machine: int) -> int:
+    free = memory.free(device)
+    if free is not None:
+        return free
+    if machine:
+        return machine
     try:
         with open("/proc/meminfo", encoding="ascii") as f:
             return next(int(line.split()[1]) * 1024 for line in f if line.startswith("MemAvailable"))
@@ -89,13 +93,13 @@ def _free(device: torch.device) -> int:
 
 
 @contextlib.contextmanager
-def widened(forward: Forward) -> Iterator[bool]:
+def widened(forward: Forward, machine: int = 0) -> Iterator[bool]:
     """The model in 32 bits, if it can be and memory allows; each value becomes what it was again."""
     params = list(forward.model.parameters())
     narrow = [p for p in params if p.dtype in (torch.float16, torch.bfloat16)]
     plain = all(p.device == forward.device and p.is_floating_point() for p in params)
     quantized = getattr(forward.model, "hf_quantizer", None) is not None
-    if not narrow or not plain or quantized or 5 * sum(p.numel() for p in narrow) > _free(forward.device):
+    if not narrow or not plain or quantized or 5 * sum(p.numel() for p in narrow) > _free(forward.device, machine):
         yield False
         return
     before, kinds = forward.dtype, [p.dtype for p in narrow]
@@ -123,6 +127,8 @@ class _Check:
             packings = [kind(self.forward, b, min(self.rows, b)) for b in batches]
             found = [d for p in packings for d in differences(p, self.reference, self.cases)]
         except Exception as e:  # noqa: BLE001: the model does not take what this packing gives
+            if is_out_of_memory(e):
+                raise
             return f"fails for this model: {type(e).__name__}: {str(e)[:200]}", ""
         worst, average = max(found), sum(found) / len(found)
         dtype = str(self.forward.dtype).removeprefix("torch.")
@@ -133,13 +139,16 @@ class _Check:
 
 
 @torch.inference_mode()
-def check(forward: Forward, kinds: list[type], vocab: int, context: int, special: set[int], batch: int, rows: int):
-    """Tries packings in order; returns the first that is exact for the model (or None), and what was found of each."""
+def check(forward: Forward, kinds: list[type], vocab: int, context: int, special: set[int], batch: int, rows: int, machine: int = 0):
+    """Tries packings in order; returns the first that is exact for the model (or None), and what was found of each.
+
+    machine is how many bytes of the machine's memory can be taken, 0 where that is not known.
+    """
     cases = trees(vocab, context, getattr(forward.config, "sliding_window", None) or 0, special)
     notes, good = [], []
     # Small batches too, so that trees are cut where they need not be.
     batches = sorted({batch, min(batch, 16)})
-    with widened(forward) as wide:
+    with widened(forward, machine) as wide:
         if wide:
             comparison = _Check(forward, cases, batch, rows)
             for kind in kinds:
