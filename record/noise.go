@@ -1,6 +1,9 @@
 package record
 
 import (
+	"fmt"
+	"math"
+
 	"olmes"
 	"olmes/score"
 )
@@ -51,6 +54,69 @@ func (n *Noise) Margin(f olmes.Formulation, norm olmes.Normalization) (float64, 
 	}
 	return 0, false
 }
+
+// wrong returns what of n cannot have been measured: counts and differences below
+// zero or not finite, means above the largest value, differences above the bound,
+// values without anything compared.
+func (n *Noise) wrong() []string {
+	var out []string
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	for _, c := range []struct {
+		name  string
+		count int64
+	}{
+		{"instances", int64(n.Instances)}, {"requests", int64(n.Requests)}, {"values", int64(n.Values)},
+		{"decisions", int64(n.Decisions)}, {"flipped", int64(n.Flipped)}, {"tokens", n.Tokens},
+	} {
+		if c.count < 0 {
+			add("%s is %d", c.name, c.count)
+		}
+	}
+	if n.Flipped > n.Decisions {
+		add("%d of %d decisions flipped", n.Flipped, n.Decisions)
+	}
+	finite := func(name string, value float64) bool {
+		ok := value >= 0 && !math.IsInf(value, 1)
+		if !ok {
+			add("%s is %g", name, value)
+		}
+		return ok
+	}
+	bounded := finite("bound", n.Bound)
+	for _, d := range []struct {
+		name, unit    string
+		largest, mean float64
+		of            int
+	}{{"", "requests", n.Largest, n.Mean, n.Requests}, {"value_", "values", n.ValueLargest, n.ValueMean, n.Values}} {
+		largest, mean := finite(d.name+"largest", d.largest), finite(d.name+"mean", d.mean)
+		switch {
+		case !largest || !mean:
+		case d.of == 0 && d.largest > 0:
+			add("%slargest is %g, of 0 %s", d.name, d.largest, d.unit)
+		case !atMost(d.mean, d.largest):
+			add("%smean is %g, %slargest %g", d.name, d.mean, d.name, d.largest)
+		case d.name != "" && bounded && !atMost(d.largest, n.Bound):
+			add("%slargest is %g, above the bound of %g at which the run would have stopped", d.name, d.largest, n.Bound)
+		}
+	}
+	// A request's difference is the sum of those of its tokens.
+	if n.ValueLargest >= 0 && n.Values >= 0 && !atMost(n.Largest, n.ValueLargest*float64(n.Values)) {
+		add("largest is %g, where %d tokens moved by %g at most", n.Largest, n.Values, n.ValueLargest)
+	}
+	for _, m := range n.Margins {
+		name := fmt.Sprintf("the margin of %s %s: ", m.Formulation, m.Normalization)
+		if m.Instances < 0 {
+			add("%sinstances is %d", name, m.Instances)
+		}
+		if finite(name+"largest", m.Largest) && m.Instances == 0 && m.Largest > 0 {
+			add("%slargest is %g, of 0 instances", name, m.Largest)
+		}
+	}
+	return out
+}
+
+// atMost compares but for rounding.
+func atMost(a, b float64) bool { return a <= b+1e-9*(1+math.Abs(b)) }
 
 func (n Noise) clone() *Noise {
 	n.Margins = append([]MarginNoise(nil), n.Margins...)

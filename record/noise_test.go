@@ -75,3 +75,59 @@ func TestNearTiesOfOldRecord(t *testing.T) {
 		t.Errorf("by hand: %v, %v, %v", list, counts, err)
 	}
 }
+
+// What cannot have been measured is damage.
+func TestVerifyNoise(t *testing.T) {
+	id, preds, chunks := testRun()
+	good := Noise{Instances: 2, Requests: 4, Values: 8, Largest: 0.1, Mean: 0.1, ValueLargest: 0.05, ValueMean: 0.02, Decisions: 3, Flipped: 3, Tokens: 10, Bound: 0.2,
+		Margins: []MarginNoise{{olmes.CF, olmes.Token, 0.1, 2}}}
+	if w := good.wrong(); w != nil {
+		t.Errorf("a good one: %v", w)
+	}
+	if w := new(Noise).wrong(); w != nil {
+		t.Errorf("none: %v", w)
+	}
+	for name, change := range map[string]func(n *Noise){
+		"largest below zero":   func(n *Noise) { n.Largest, n.Mean = -5, -5 },
+		"largest huge":         func(n *Noise) { n.Largest = 1e308 },
+		"all huge":             func(n *Noise) { n.Largest, n.ValueLargest = 1e308, 1e308 },
+		"largest not finite":   func(n *Noise) { n.Largest = math.Inf(1) },
+		"largest no number":    func(n *Noise) { n.Largest = math.NaN() },
+		"mean no number":       func(n *Noise) { n.ValueMean = math.NaN() },
+		"bound no number":      func(n *Noise) { n.Bound = math.NaN() },
+		"mean above largest":   func(n *Noise) { n.Mean = 0.11 },
+		"mean of values":       func(n *Noise) { n.ValueMean = 0.06 },
+		"above the bound":      func(n *Noise) { n.Bound = 0.01 },
+		"without a bound":      func(n *Noise) { n.Bound = 0 },
+		"flipped":              func(n *Noise) { n.Flipped = 4 },
+		"flipped below zero":   func(n *Noise) { n.Flipped = -1 },
+		"decisions below zero": func(n *Noise) { n.Decisions, n.Flipped = -1, -1 },
+		"requests below zero":  func(n *Noise) { n.Requests = -1 },
+		"of nothing":           func(n *Noise) { n.Requests = 0 },
+		"tokens below zero":    func(n *Noise) { n.Tokens = -1 },
+		"margin below zero":    func(n *Noise) { n.Margins[0].Largest = -1 },
+		"margin no number":     func(n *Noise) { n.Margins[0].Largest = math.NaN() },
+		"margin of nothing":    func(n *Noise) { n.Margins[0].Instances = 0 },
+	} {
+		n := good.clone()
+		change(n)
+		if n.wrong() == nil {
+			t.Errorf("%s: nothing is wrong", name)
+		}
+	}
+
+	dir := filepath.Join(t.TempDir(), "run")
+	seal(t, dir, id, preds, chunks)
+	r := must[*Record](t)(Open(dir))
+	r.Provenance.Noise = &good
+	if rep := must[*Report](t)(r.Verify()); rep.Damaged() {
+		t.Errorf("a good one: %v", rep.Damage)
+	}
+	bad := *good.clone()
+	bad.Largest, bad.Mean = -5, -5
+	r.Provenance.Noise = &bad
+	r.Provenance.Tokens.Computed = -2
+	if rep := must[*Report](t)(r.Verify()); len(rep.Damage) < 2 || rep.Damage[0].Where != manifestName {
+		t.Errorf("a bad one: %v", rep.Damage)
+	}
+}

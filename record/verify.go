@@ -62,6 +62,7 @@ func (r *Record) Verify() (*Report, error) {
 	default:
 		rep.add(manifestName, "its evidence is %q; it can be %s, %s or %s", r.Provenance.Evidence, Scored, ImportedInstances, ImportedAggregates)
 	}
+	r.checkCounts(rep)
 	if !r.Complete() {
 		rep.Deviations = Deviations(r.Identity, nil)
 		data, err := os.ReadFile(filepath.Join(r.Dir, journalName))
@@ -110,6 +111,25 @@ func (r *Record) Verify() (*Report, error) {
 		r.checkMetrics(rep, preds, stored)
 	}
 	return rep, nil
+}
+
+// checkCounts refuses what a run cannot have counted or measured.
+func (r *Record) checkCounts(rep *Report) {
+	add := rep.limited(manifestName)
+	if n := r.Provenance.Noise; n != nil {
+		for _, what := range n.wrong() {
+			add("its noise: %s", what)
+		}
+	}
+	negative := func(name string, t Tokens) {
+		if t.Naive < 0 || t.Distinct < 0 || t.Computed < 0 {
+			add("%s: %d naive, %d distinct, %d computed", name, t.Naive, t.Distinct, t.Computed)
+		}
+	}
+	negative("its tokens", r.Provenance.Tokens)
+	for _, t := range r.Provenance.TaskTokens {
+		negative(fmt.Sprintf("its tokens of %s %s", t.Task, t.Formulation), t.Tokens)
+	}
 }
 
 func (r *Report) add(where, format string, args ...any) {
