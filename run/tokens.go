@@ -68,6 +68,9 @@ func distinct(reqs []olmes.Request, wholes []encodedText) error {
 	seen := make(map[uint64]int, len(wholes))
 	var b []byte
 	for i, w := range wholes {
+		if len(w.ids) == 0 {
+			continue // its request cannot be scored, which join says
+		}
 		b = b[:0]
 		for _, id := range w.ids {
 			b = binary.LittleEndian.AppendUint32(b, uint32(id))
