@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	gonum "gonum.org/v1/gonum/stat"
 
@@ -117,7 +118,11 @@ func (u Unit) subset(names []string) (Unit, error) {
 			}
 		}
 		if !found {
-			return u, fmt.Errorf("it has no %s of %s", name, full.Name)
+			have := full.names()
+			for i := range have {
+				have[i] = strings.TrimPrefix(have[i], full.Name+"_")
+			}
+			return u, fmt.Errorf("it does not hold the subject %q of %s; it has %s", name, full.Name, strings.Join(have, ", "))
 		}
 	}
 	return u, nil

@@ -382,9 +382,12 @@ func TestMMLU(t *testing.T) {
 	if err != nil || len(one.Models[0].Forms) != 3 || one.Models[0].Forms[0].Macro.Value != one.Models[0].Forms[0].Micro.Value || one.Models[0].Forms[0].MacroTasks != nil {
 		t.Errorf("%v %+v", err, one.Models)
 	}
-	for _, o := range []study.MMLUOptions{{Subjects: []string{"z"}}, {Group: "nothing"}} {
-		if _, err := study.MMLU(models, o); err == nil {
-			t.Errorf("%+v: no error", o)
+	for _, c := range []struct {
+		o    study.MMLUOptions
+		want string
+	}{{study.MMLUOptions{Subjects: []string{"z"}}, `it does not hold the subject "z" of mmlu; it has a, b`}, {study.MMLUOptions{Group: "nothing"}, "no run has anything of nothing"}} {
+		if _, err := study.MMLU(models, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: error %v, want %q", c.o, err, c.want)
 		}
 	}
 }
