@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -116,6 +117,10 @@ func save(dir string, r *results.Run, command []string) (imported, error) {
 	if there {
 		rec, err = record.Open(dir)
 	}
+	if errors.Is(err, record.ErrNoSpace) {
+		// The error says how a run goes on; of an import nothing is left to go on with.
+		err = &fullDiskError{dir, err}
+	}
 	if err != nil {
 		return imported{}, err
 	}
@@ -126,6 +131,24 @@ func save(dir string, r *results.Run, command []string) (imported, error) {
 	return imported{ID: rec.ID, Dir: dir, There: there, Tool: r.Tool, Version: r.Version, Model: r.Model.Name, Variant: r.Variant, Evidence: evidence,
 		Tasks: len(rec.Identity.Tasks), Instances: r.Instances(), Printed: notNil(r.Printed), Lacks: notNil(r.Lacks), Notes: notNil(r.Notes), Files: notNil(r.Files)}, nil
 }
+
+// fullDiskError is an import that found no room.
+type fullDiskError struct {
+	dir string
+	err error
+}
+
+func (e *fullDiskError) Error() string {
+	cause := ""
+	for _, known := range []error{syscall.ENOSPC, syscall.EDQUOT} {
+		if errors.Is(e.err, known) {
+			cause = fmt.Sprintf(" (%v)", known)
+		}
+	}
+	return fmt.Sprintf("%v: make room for %s and import again%s", record.ErrNoSpace, e.dir, cause)
+}
+
+func (e *fullDiskError) Unwrap() error { return e.err }
 
 // printImported says what was imported, what it is without, and what does not fit.
 func (a *app) printImported(one imported) {
