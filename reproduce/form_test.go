@@ -93,3 +93,24 @@ func TestExactInPart(t *testing.T) {
 		})
 	}
 }
+
+// A run that does not say what it computed together blames not the other's chunk.
+func TestOneChunkOfOneRun(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	moved := spec()
+	each(&moved, func(task string, f olmes.Formulation, _, _ int, c *olmes.Choice) {
+		if task == "arc_easy" && f == olmes.MCF {
+			move(c, random.NormFloat64())
+		}
+	})
+	b := load(t, "b", moved)
+	for _, task := range b.Tasks {
+		for _, form := range task.Forms {
+			clear(form.Chunk)
+		}
+	}
+	r := reproduce.Compare(load(t, "a", spec()), b, reproduce.Options{})
+	if c := cause(t, r, reproduce.LogProbs, reproduce.OneChunk); c.Run != "" || !strings.Contains(c.Text, "only what chunk ") || !strings.Contains(c.Text, " of A (of 4) holds differs") {
+		t.Errorf("%+v", c)
+	}
+}
