@@ -391,7 +391,11 @@ func (r *reader) runs(file record.ImportFile, kind string) ([]*results.Run, erro
 		run.Forms = append(run.Forms, f.Form)
 	}
 	for _, run := range out {
-		run.Lack("everything about model, engine and precision but the model's name")
+		if run.Model.Name == "" {
+			run.Lack("everything about model, engine and precision")
+		} else {
+			run.Lack("everything about model, engine and precision but the model's name")
+		}
 		if kind == "accuracies" {
 			run.Lack("the instances, so nothing can be compared by instance or computed again")
 		}

@@ -106,8 +106,11 @@ func TestChoices(t *testing.T) {
 	if d := cmp.Diff(map[olmes.Normalization]int{"none": 0}, runs[0].Forms[0].Predictions[0].Predictions); d != "" {
 		t.Error(d)
 	}
-	if runs = read(t, head+"t,cf,0,0,0,-1\n"); runs[0].Variant != results.Unknown {
-		t.Errorf("variant %q", runs[0].Variant)
+	if lacks := strings.Join(runs[0].Lacks, "\n"); !strings.Contains(lacks, "but the model's name") {
+		t.Errorf("lacks %q", lacks)
+	}
+	if runs = read(t, head+"t,cf,0,0,0,-1\n"); runs[0].Variant != results.Unknown || strings.Contains(strings.Join(runs[0].Lacks, "\n"), "but the model's name") {
+		t.Errorf("variant %q, lacks %q", runs[0].Variant, runs[0].Lacks)
 	}
 	kept, err := Read(context.Background(), write(t, head+"t,cf,0,0,0,nan\nt,cf,0,1,0,-1\n"), Options{KeepFailed: true})
 	if err != nil || kept[0].Forms[0].Predictions[0].Choices[0].Error == "" {
