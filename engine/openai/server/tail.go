@@ -3,6 +3,8 @@ package server
 import (
 	"bytes"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -17,7 +19,7 @@ type tail struct {
 
 // tailLines is how many lines are kept, and tailBytes how much of each.
 const (
-	tailLines = 100
+	tailLines = 400 // several of Python's tracebacks
 	tailBytes = 300
 )
 
@@ -41,18 +43,32 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// last returns the lines that tell most: those of errors, or the last few.
+// exception is the line that ends one of Python's tracebacks, whatever a logger
+// puts before it.
+var exception = regexp.MustCompile(`(?:^|[\s\])])((?:\w+\.)*[A-Z]\w*(?:Error|Exception): \S.*)$`)
+
+// last returns the lines that tell most, three at most: the exceptions, of which
+// the first is most often the cause of the others, those that speak of errors, or
+// the last ones.
 func (t *tail) last() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var faults []string
+	var raised, faults []string
 	for _, line := range t.lines {
+		if m := exception.FindStringSubmatch(line); m != nil && !slices.Contains(raised, m[1]) {
+			raised = append(raised, m[1])
+		}
 		lower := strings.ToLower(line)
 		if strings.Contains(lower, "error") || strings.Contains(line, "GGML_ASSERT") || strings.Contains(lower, "out of memory") {
 			faults = append(faults, line)
 		}
 	}
-	if len(faults) > 0 {
+	switch {
+	case len(raised) > 3:
+		return append(raised[:2:2], raised[len(raised)-1])
+	case len(raised) > 0:
+		return raised
+	case len(faults) > 0:
 		return faults[max(0, len(faults)-3):]
 	}
 	return t.lines[max(0, len(t.lines)-3):]
