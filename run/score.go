@@ -27,7 +27,11 @@ func (r *Run) score(ctx context.Context, w *record.Writer, finished map[string]r
 	if err := s.do(ctx); err != nil {
 		return err
 	}
-	s.phase.Done(fmt.Sprintf("%d tokens in %s", s.scored, time.Since(s.started).Round(100*time.Millisecond)))
+	said := "nothing was left"
+	if s.scored > 0 {
+		said = fmt.Sprintf("%d tokens in %s", s.scored, time.Since(s.started).Round(100*time.Millisecond))
+	}
+	s.phase.Done(said)
 	return nil
 }
 
