@@ -35,6 +35,7 @@ func Compare(a, b *outcome.Run, o Options) Report {
 	for _, stage := range []func() Stage{c.instances, c.requests, c.ids, c.logProbs} {
 		r.Stages = append(r.Stages, stage())
 	}
+	c.otherFiles(r.Stages[len(r.Stages)-1])
 	flips, stage := c.decisions()
 	r.Flips = append(r.Flips, flips...)
 	r.Stages = append(r.Stages, stage)

@@ -114,3 +114,28 @@ func TestOneChunkOfOneRun(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// A rule of the requests after the short context alone is no other context.
+func TestExactUnconditional(t *testing.T) {
+	for name, in := range map[string]func(task string) bool{"all": func(string) bool { return true }, "one task": func(task string) bool { return task == "openbookqa" }} {
+		a, b := spec(), spec()
+		vary := func(by float64) func(task string, f olmes.Formulation, doc, choice int, c *olmes.Choice) {
+			return func(task string, f olmes.Formulation, doc, choice int, c *olmes.Choice) {
+				if f != olmes.CF {
+					return
+				}
+				v := -3 - float64(doc%7) - float64(choice)/4
+				if in(task) {
+					v *= by
+				}
+				c.Unconditional, c.UnconditionalLogProbs = &v, []float64{v}
+			}
+		}
+		each(&a, vary(1))
+		each(&b, vary(1/math.Ln2))
+		c := cause(t, compare(t, a, b, reproduce.Options{}), reproduce.LogProbs, reproduce.Scale)
+		if !strings.HasPrefix(c.Text, "after the short context alone B holds logarithms to the base 2") {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+}

@@ -85,7 +85,12 @@ func (c *comparison) logProbs() Stage {
 	if u := distribution(plain, noise); u.Beyond > 0 && d.Beyond == 0 && measured {
 		s.Same = No
 		s.Text += fmt.Sprintf("; of those after the short context alone %d of %d differ by more, by %s at most", u.Beyond, u.N, nats(u.Largest))
-		if 2*u.Beyond >= u.N {
+		if exact, ok := c.exactly(plain, u, noise); ok {
+			for i := range exact {
+				exact[i].Text = "after the short context alone " + exact[i].Text
+			}
+			s.Causes = append(s.Causes, exact...)
+		} else if 2*u.Beyond >= u.N {
 			s.Causes = append(s.Causes, unconditional(plain)...)
 		} else {
 			s.Causes = append(s.Causes, c.whyValues(plain, u, noise)...)
@@ -205,20 +210,8 @@ func nats(v float64) string { return fmt.Sprintf("%.2g nats", v) }
 // differences are, what form they have, and what the records say of weights and
 // arithmetic.
 func (c *comparison) whyValues(all []value, d Distribution, noise float64) []Cause {
-	describe := func(cause Cause, values []value, d Distribution) []Cause {
-		cause.Stage = LogProbs
-		cause.Text += fmt.Sprintf(": differences of mean %+.2g, standard deviation %.2g, largest %.2g nats", d.Mean, d.SD, d.Largest)
-		return where(cause, values)
-	}
-	if cause, ok := form(all, d, noise); ok {
-		return describe(cause, all, d)
-	}
-	var causes []Cause
-	parts, rest := c.exact(all, noise)
-	for _, p := range parts {
-		causes = append(causes, describe(p.cause, p.values, distribution(p.values, noise))...)
-	}
-	if len(parts) > 0 {
+	causes, rest := c.rules(all, d, noise)
+	if len(causes) > 0 {
 		if d = distribution(rest, noise); d.Beyond == 0 {
 			return causes
 		}
@@ -227,7 +220,33 @@ func (c *comparison) whyValues(all []value, d Distribution, noise float64) []Cau
 	if !ok {
 		cause = c.accounted(rest, d)
 	}
-	return append(causes, describe(cause, rest, d)...)
+	return append(causes, described(cause, rest, d)...)
+}
+
+// exactly is whyValues where simple rules explain all that is beyond the noise.
+func (c *comparison) exactly(all []value, d Distribution, noise float64) ([]Cause, bool) {
+	causes, rest := c.rules(all, d, noise)
+	return causes, len(causes) > 0 && distribution(rest, noise).Beyond == 0
+}
+
+// rules names the simple rules that all differences follow, or those of parts, and
+// returns what follows none.
+func (c *comparison) rules(all []value, d Distribution, noise float64) (causes []Cause, rest []value) {
+	if cause, ok := form(all, d, noise); ok {
+		return described(cause, all, d), nil
+	}
+	parts, rest := c.exact(all, noise)
+	for _, p := range parts {
+		causes = append(causes, described(p.cause, p.values, distribution(p.values, noise))...)
+	}
+	return causes, rest
+}
+
+// described adds to a cause what its differences are like and where they are.
+func described(cause Cause, values []value, d Distribution) []Cause {
+	cause.Stage = LogProbs
+	cause.Text += fmt.Sprintf(": differences of mean %+.2g, standard deviation %.2g, largest %.2g nats", d.Mean, d.SD, d.Largest)
+	return where(cause, values)
 }
 
 // where adds to a cause the requests beyond the noise, the largest differences of

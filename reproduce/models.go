@@ -73,6 +73,16 @@ func (c *comparison) doubtful() {
 	}
 }
 
+// otherFiles notes weights of other digests where no log-probabilities show what
+// that comes to.
+func (c *comparison) otherFiles(values Stage) {
+	m, n := c.a.Record.Identity.Model, c.b.Record.Identity.Model
+	if c.different || values.Compared > 0 || m.SHA256 == "" || n.SHA256 == "" || m.SHA256 == n.SHA256 {
+		return
+	}
+	c.doubt("whether A's and B's models are the same: the weights are other files (%s, %.12s and %s, %.12s), and no log-probabilities of the same ids can be compared", named(m), m.SHA256, named(n), n.SHA256)
+}
+
 // format is that of a model's files, "" where they were not seen.
 func format(m record.Model) string {
 	switch {

@@ -59,6 +59,9 @@ func TestModels(t *testing.T) {
 				}
 				r := reproduce.Compare(a, b, reproduce.Options{})
 				if c.text == "" {
+					if doubt := strings.Contains(strings.Join(r.Unknown, "\n"), "the weights are other files"); doubt != (c.a.SHA256 != c.b.SHA256 && c.b.SHA256 != "") {
+						t.Errorf("unknown %q", r.Unknown)
+					}
 					if r.Models != nil || r.First == nil || r.First.Code != reproduce.Tokenization || strings.Contains(r.Verdict, "different models") {
 						t.Errorf("%+v", r.First)
 					}
