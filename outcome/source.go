@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"olmes/record"
 )
@@ -49,6 +52,10 @@ func Sources(names []string, roots ...string) ([]Source, []Problem, error) {
 			return nil, nil, err
 		}
 	}
+	s.open()
+	for _, m := range s.meant {
+		s.place(m)
+	}
 	s.label()
 	return s.found, s.problems, nil
 }
@@ -56,13 +63,22 @@ func Sources(names []string, roots ...string) ([]Source, []Problem, error) {
 type sources struct {
 	roots    []string
 	seen     map[string]*folder // by absolute folder
+	meant    []meant
 	found    []Source
 	problems []Problem
 }
 
+// meant is what one name means.
+type meant struct {
+	label   string
+	folders []*folder
+}
+
 // folder is a folder that was named.
 type folder struct {
+	dir    string         // as it was named first
 	record *record.Record // nil where it cannot be used
+	err    error          // why not; nil once it is told
 	labels []string       // as given, "" for none
 	bare   int            // in found, where it has no label yet; else -1
 }
@@ -76,28 +92,50 @@ func (s *sources) add(name string) error {
 		}
 		return err
 	}
-	var usable []*folder
+	m := meant{label: label}
 	for _, dir := range dirs {
 		key, err := filepath.Abs(dir)
 		if err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
 		}
-		f := s.seen[key]
-		if f == nil {
-			f = &folder{bare: -1}
-			s.seen[key] = f
-			if f.record, err = open(dir); err != nil {
-				s.problems = append(s.problems, Problem{dir, err})
-			}
+		if s.seen[key] == nil {
+			s.seen[key] = &folder{dir: dir, bare: -1}
+		}
+		m.folders = append(m.folders, s.seen[key])
+	}
+	s.meant = append(s.meant, m)
+	return nil
+}
+
+// open opens the folders, as many at a time as there are processors.
+func (s *sources) open() {
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for _, f := range s.seen {
+		g.Go(func() error {
+			f.record, f.err = open(f.dir)
+			return nil
+		})
+	}
+	_ = g.Wait() // each folder has its own error
+}
+
+// place puts the records of a name where they belong, in the order of the names.
+func (s *sources) place(m meant) {
+	var usable []*folder
+	for _, f := range m.folders {
+		if f.err != nil {
+			s.problems = append(s.problems, Problem{f.dir, f.err})
+			f.err = nil
 		}
 		if f.record != nil {
 			usable = append(usable, f)
 		}
 	}
 	for i, f := range usable {
-		as := label
-		if label != "" && len(usable) > 1 {
-			as = fmt.Sprintf("%s/%d", label, i+1)
+		as := m.label
+		if m.label != "" && len(usable) > 1 {
+			as = fmt.Sprintf("%s/%d", m.label, i+1)
 		}
 		switch {
 		case slices.Contains(f.labels, as) || as == "" && len(f.labels) > 0:
@@ -112,7 +150,6 @@ func (s *sources) add(name string) error {
 		}
 		f.labels = append(f.labels, as)
 	}
-	return nil
 }
 
 // open opens a record that can be read as it says.
