@@ -10,6 +10,7 @@ import (
 // quick compares many pairs by the same formulas as estimate, without memory of
 // its own: what does not depend on the pair is prepared once.
 type quick struct {
+	right [][]uint64 // by run: the right answers of all members, one after the other
 	units [][]*member
 	forms [][]*Score // each run's own score in the formulation it counts by, by unit and run
 }
@@ -20,13 +21,16 @@ type member struct {
 	table  *table
 	runs   []*column
 	whole  []bool // every position has an answer
-	multis []int  // words of positions that share a text
-	singly int    // sum of the clusters' squared sizes, less the number of instances in them
-	fewer  int    // clusters less instances, of those that share a text
+	at     int    // where its words begin in quick.right
+	words  int
+	multis []int // words of positions that share a text
+	singly int   // sum of the clusters' squared sizes, less the number of instances in them
+	fewer  int   // clusters less instances, of those that share a text
 }
 
 func (s *Set) prepare(units []unit) *quick {
-	q := &quick{}
+	q := &quick{right: make([][]uint64, len(s.sides))}
+	words := 0
 	for _, u := range units {
 		own := make([]*Score, len(s.sides))
 		at := make([]int, len(s.sides))
@@ -37,7 +41,8 @@ func (s *Set) prepare(units []unit) *quick {
 		var members []*member
 		for _, k := range s.members[u] {
 			t := s.tables[k]
-			m := &member{table: t, runs: make([]*column, len(s.sides)), whole: make([]bool, len(s.sides))}
+			m := &member{table: t, runs: make([]*column, len(s.sides)), whole: make([]bool, len(s.sides)), at: words, words: len(newSet(t.size))}
+			words += m.words
 			for i := range s.sides {
 				if m.runs[i] = t.columns[at[i]][i]; m.runs[i] != nil {
 					m.whole[i] = m.runs[i].known.count() == t.size
@@ -56,6 +61,16 @@ func (s *Set) prepare(units []unit) *quick {
 			members = append(members, m)
 		}
 		q.units, q.forms = append(q.units, members), append(q.forms, own)
+	}
+	for i := range s.sides {
+		q.right[i] = make([]uint64, words)
+		for _, members := range q.units {
+			for _, m := range members {
+				if c := m.runs[i]; c != nil {
+					copy(q.right[i][m.at:], c.right)
+				}
+			}
+		}
 	}
 	return q
 }
@@ -99,12 +114,19 @@ func (q *quick) unit(u, i, j int, sc *scratch) gap {
 	out := gap{paired: true}
 	var plain, clustered float64
 	strata, known, shared := 0, true, false
+	x, y := q.right[i], q.right[j]
 	for _, m := range q.units[u] {
-		a, b := m.runs[i], m.runs[j]
-		if a == nil || b == nil {
-			continue
+		var sums stat.ClusterSums
+		all := m.whole[i] && m.whole[j]
+		if all {
+			sums = wholeSums(x[m.at:m.at+m.words], y[m.at:m.at+m.words], m.table.size)
+		} else {
+			a, b := m.runs[i], m.runs[j]
+			if a == nil || b == nil {
+				continue
+			}
+			sums = partSums(a, b)
 		}
-		sums, all := m.sums(a, b, m.whole[i] && m.whole[j])
 		if sums.N == 0 {
 			continue
 		}
@@ -120,9 +142,9 @@ func (q *quick) unit(u, i, j int, sc *scratch) gap {
 		if c != nil && len(c.size) > 0 {
 			shared = true
 			if all {
-				m.correct(&sums, a, b, sc)
+				m.correct(&sums, x[m.at:m.at+m.words], y[m.at:m.at+m.words], sc)
 			} else {
-				sums = stratum{table: m.table, a: a, b: b}.difference(sc)
+				sums = stratum{table: m.table, a: m.runs[i], b: m.runs[j]}.difference(sc)
 			}
 			v = variance(sums)
 		}
@@ -155,38 +177,44 @@ func variance(s stat.ClusterSums) float64 {
 	return -1
 }
 
-// sums adds up B − A with every instance for a cluster of its own, and reports
-// whether both have an answer to all.
-func (m *member) sums(a, b *column, whole bool) (stat.ClusterSums, bool) {
-	var s stat.ClusterSums
-	up, down, n := 0, 0, m.table.size
-	if whole {
-		for w, x := range a.right {
-			y := b.right[w]
-			up += bits.OnesCount64(y &^ x)
-			down += bits.OnesCount64(x &^ y)
-		}
-	} else {
-		n = 0
-		for w := range a.right {
-			known := a.known[w] & b.known[w]
-			x, y := a.right[w]&known, b.right[w]&known
-			up += bits.OnesCount64(y &^ x)
-			down += bits.OnesCount64(x &^ y)
-			n += bits.OnesCount64(known)
-		}
+// wholeSums adds up B − A of n instances, all of which both have an answer to, with
+// every instance for a cluster of its own.
+func wholeSums(right, other []uint64, n int) stat.ClusterSums {
+	up, down := 0, 0
+	other = other[:len(right)]
+	for w, x := range right {
+		d := x ^ other[w]
+		up += bits.OnesCount64(d &^ x)
+		down += bits.OnesCount64(d & x)
 	}
-	s.AddSingles(n, up-down, up+down)
-	return s, whole
+	return single(n, up, down)
+}
+
+// partSums does so over the instances that both have an answer to.
+func partSums(a, b *column) stat.ClusterSums {
+	up, down, n := 0, 0, 0
+	for w := range a.right {
+		known := a.known[w] & b.known[w]
+		x, y := a.right[w]&known, b.right[w]&known
+		up += bits.OnesCount64(y &^ x)
+		down += bits.OnesCount64(x &^ y)
+		n += bits.OnesCount64(known)
+	}
+	return single(n, up, down)
+}
+
+// single is the sums of n instances, a cluster each.
+func single(n, up, down int) stat.ClusterSums {
+	return stat.ClusterSums{N: n, Clusters: n, Sum: up - down, Squares: up + down, SS: up + down, NS: up - down, NN: n}
 }
 
 // correct takes the instances together that are about one text.
-func (m *member) correct(s *stat.ClusterSums, a, b *column, sc *scratch) {
+func (m *member) correct(s *stat.ClusterSums, right, other []uint64, sc *scratch) {
 	c := m.table.clusters
 	sc.room(len(c.size))
 	sc.touched = sc.touched[:0]
 	for _, w := range m.multis {
-		x, y := a.right[w], b.right[w]
+		x, y := right[w], other[w]
 		for word := (x ^ y) & c.multi[w]; word != 0; word &= word - 1 {
 			bit := bits.TrailingZeros64(word)
 			k := c.of[64*w+bit]
