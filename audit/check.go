@@ -3,6 +3,7 @@ package audit
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -14,7 +15,7 @@ type Check struct {
 	Mean       []string `yaml:"mean,omitempty" json:"mean,omitempty"`
 	Sum        []string `yaml:"sum,omitempty" json:"sum,omitempty"`
 	Difference []string `yaml:"difference,omitempty" json:"difference,omitempty"` // first minus second
-	Ratio      []string `yaml:"ratio,omitempty" json:"ratio,omitempty"`           // first by second
+	Ratio      []string `yaml:"ratio,omitempty" json:"ratio,omitempty"`           // first by second, which is not 0
 	Share      []string `yaml:"share,omitempty" json:"share,omitempty"`           // first as a percentage of second
 	Complement string   `yaml:"complement,omitempty" json:"complement,omitempty"` // 100 minus it
 	Equal      string   `yaml:"equal,omitempty" json:"equal,omitempty"`
@@ -36,6 +37,8 @@ type Range struct {
 }
 
 func (n Number) span() Range { return Range{n.Value - n.Half(), n.Value + n.Half()} }
+
+func (r Range) holds(v float64) bool { return r.Low <= v && v <= r.High }
 
 // Contradiction is what a source says in two ways.
 type Contradiction struct {
@@ -59,7 +62,9 @@ func (c *Check) relations() [][]string {
 	return out
 }
 
-func (c *Check) valid(ids map[string]bool) error {
+// valid returns what is wrong with a check on the claims that have ids. One that
+// divides by what may be 0 has no outcome, and is wrong too.
+func (c *Check) valid(value map[string]Number) error {
 	given := c.relations()
 	if len(given) != 1 {
 		return fmt.Errorf("%d relations; give exactly one of mean, sum, difference, ratio, share, complement, equal", len(given))
@@ -70,8 +75,17 @@ func (c *Check) valid(ids map[string]bool) error {
 		}
 	}
 	for _, id := range append(slices.Clone(given[0]), c.Value) {
-		if id == "" || !ids[id] {
+		if _, ok := value[id]; id == "" || !ok {
 			return fmt.Errorf("no claim has the id %q", id)
+		}
+	}
+	for _, list := range [][]string{c.Ratio, c.Share} {
+		if len(list) == 0 {
+			continue
+		}
+		// A printed number may stand for 0 where it is 0 to its last digit.
+		if by := value[list[1]]; by.span().holds(0) {
+			return fmt.Errorf("undefined, since it divides by %s, which is %s", list[1], by)
 		}
 	}
 	return nil
@@ -104,7 +118,8 @@ func (l *Ledger) Verify() []Verdict {
 		case High:
 			v.Holds = v.Computed.Low <= v.Stated.Value+slack
 		case About:
-			stated.Low, stated.High = min(stated.Low, (1-rough)*v.Stated.Value), max(stated.High, (1+rough)*v.Stated.Value)
+			off := rough * math.Abs(v.Stated.Value)
+			stated.Low, stated.High = min(stated.Low, v.Stated.Value-off), max(stated.High, v.Stated.Value+off)
 			fallthrough
 		default:
 			v.Holds = stated.High >= v.Computed.Low-slack && stated.Low <= v.Computed.High+slack
@@ -145,5 +160,9 @@ func (c *Check) compute(value map[string]Number) Range {
 	return value[c.Equal].span()
 }
 
-// quotient is the range of a/b of positive ranges.
-func quotient(a, b Range) Range { return Range{a.Low / b.High, a.High / b.Low} }
+// quotient is the range of a/b, of any signs, where b does not hold 0: over a
+// box that a/b is defined on, its ends lie at corners.
+func quotient(a, b Range) Range {
+	corners := []float64{a.Low / b.Low, a.Low / b.High, a.High / b.Low, a.High / b.High}
+	return Range{slices.Min(corners), slices.Max(corners)}
+}

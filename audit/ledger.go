@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml"
+	"olmes/document"
 )
 
 // Ledger is a file of published claims.
@@ -95,13 +95,23 @@ type Number struct {
 	Decimals int // digits printed after the point
 }
 
+// Bounds of a number: any that is published lies far within, and what checks
+// compute from such numbers is finite.
+const (
+	maxNumber   = 1e15
+	maxDecimals = 15
+)
+
 // parseNumber reads a plain decimal number.
 func parseNumber(text string) (Number, error) {
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsInf(v, 0) || math.IsNaN(v) || strings.ContainsAny(text, "xXpPeE_") {
-		return Number{}, fmt.Errorf("%q is no plain number", text)
+		return Number{}, fmt.Errorf("%.40q is no plain number", text)
 	}
 	_, fraction, _ := strings.Cut(text, ".")
+	if math.Abs(v) > maxNumber || len(fraction) > maxDecimals {
+		return Number{}, fmt.Errorf("%.40q is out of range: numbers are up to %.0f, with up to %d decimals", text, float64(maxNumber), maxDecimals)
+	}
 	return Number{v, len(fraction)}, nil
 }
 
@@ -117,11 +127,7 @@ func (n Number) MarshalJSON() ([]byte, error) { return []byte(n.String()), nil }
 
 // UnmarshalYAML reads the number and keeps its digits.
 func (n *Number) UnmarshalYAML(data []byte) error {
-	text := strings.TrimSpace(string(data))
-	if i := strings.Index(text, " #"); i >= 0 {
-		text = strings.TrimSpace(text[:i])
-	}
-	v, err := parseNumber(text)
+	v, err := parseNumber(strings.TrimSpace(string(data)))
 	if err != nil {
 		return err
 	}
@@ -132,25 +138,13 @@ func (n *Number) UnmarshalYAML(data []byte) error {
 // MarshalYAML writes the number with its digits.
 func (n Number) MarshalYAML() ([]byte, error) { return []byte(n.String()), nil }
 
-// maxLedger bounds what is read of a ledger, in bytes.
-const maxLedger = 64 << 20
-
-// Read reads a ledger. Errors name the line.
+// Read reads a ledger of up to 1 MB (document.MaxBytes). Errors name the line.
 func Read(r io.Reader) (*Ledger, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxLedger+1))
-	if err != nil {
-		return nil, fmt.Errorf("read ledger: %w", err)
-	}
-	if len(data) > maxLedger {
-		return nil, fmt.Errorf("the ledger has more than %d MB", maxLedger>>20)
-	}
 	var l Ledger
-	d := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict(), yaml.DisallowUnknownField())
-	if err := d.Decode(&l); err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil, errors.New("the ledger is empty")
-		}
-		return nil, errors.New(strings.TrimSpace(yaml.FormatError(err, false, true)))
+	if err := document.Read(r, &l); errors.Is(err, document.ErrEmpty) {
+		return nil, errors.New("the ledger is empty")
+	} else if err != nil {
+		return nil, err
 	}
 	if err := l.check(); err != nil {
 		return nil, err
@@ -169,13 +163,14 @@ func (l *Ledger) check() error {
 	if l.Format != 1 {
 		return fmt.Errorf("ledger: %d is not 1: the file must begin with \"ledger: 1\"", l.Format)
 	}
-	ids := map[string]bool{}
+	values := map[string]Number{} // by id
 	for i := range l.Claims {
 		c := &l.Claims[i]
 		if c.Kind == "" {
 			c.Kind = Score
 		}
 		where := fmt.Sprintf("claim %d (%s)", i+1, c.name())
+		_, twice := values[c.ID]
 		switch {
 		case !slices.Contains([]Kind{Score, Difference, WinShare, Oracle, Error, Count, Other}, c.Kind):
 			return fmt.Errorf("%s: kind %q is not known", where, c.Kind)
@@ -187,13 +182,13 @@ func (l *Ledger) check() error {
 			return fmt.Errorf("%s: formulation %q is none of cf, mcf, best, ?", where, c.Formulation)
 		case !slices.Contains([]string{"", "?", "none", "token", "character", "pmi"}, c.Normalization):
 			return fmt.Errorf("%s: normalization %q is none of none, token, character, pmi, ?", where, c.Normalization)
-		case c.ID != "" && ids[c.ID]:
+		case c.ID != "" && twice:
 			return fmt.Errorf("%s: the id %q stands twice", where, c.ID)
 		}
-		ids[c.ID] = true
+		values[c.ID] = c.Value
 	}
 	for i, c := range l.Checks {
-		if err := c.valid(ids); err != nil {
+		if err := c.valid(values); err != nil {
 			return fmt.Errorf("check %d (%s): %w", i+1, c.Says, err)
 		}
 	}

@@ -7,8 +7,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/goccy/go-yaml"
-
+	"olmes/document"
 	"olmes/engine"
 	"olmes/engine/llamacpp"
 	"olmes/engine/llamacpp/library"
@@ -39,14 +38,10 @@ func readPlan(c Config) (planFile, error) {
 	if c.Plan == planDefault || c.Plan == planAuto {
 		return f, nil
 	}
-	data, err := os.ReadFile(c.Plan)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch err := document.ReadFile(c.Plan, &f); {
+	case errors.Is(err, fs.ErrNotExist):
 		return f, usage("plan is %q; it can be %s, %s or a file, and there is no such file", c.Plan, planDefault, planAuto)
-	}
-	if err != nil {
-		return f, usage("read plan: %w", err)
-	}
-	if err := yaml.UnmarshalWithOptions(data, &f, yaml.Strict()); err != nil {
+	case err != nil && !errors.Is(err, document.ErrEmpty):
 		return f, usage("plan file %s: %w", c.Plan, err)
 	}
 	for name, n := range map[string]*int{"micro_batch": f.MicroBatch, "cells": f.Cells, "rows": f.Rows, "sequences": f.Sequences, "chunk_tokens": f.ChunkTokens} {

@@ -4,13 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"olmes/document"
 	"olmes/report"
 	"olmes/run"
 )
@@ -148,10 +147,6 @@ func (o optionalInt) Type() string { return "int" }
 
 // readConfig reads a run file and lets the flags that were given win.
 func readConfig(path string, cmd *cobra.Command, c *run.Config) error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return &exitError{exitUsage, fmt.Errorf("read run file: %w", err)}
-	}
 	// A flag's value lives in c: the flags given are read out, and set again
 	// over what the file says.
 	var restore []func() error
@@ -165,7 +160,7 @@ func readConfig(path string, cmd *cobra.Command, c *run.Config) error {
 		restore = append(restore, func() error { return f.Value.Set(given) })
 	})
 	*c = run.Config{}
-	if err := yaml.UnmarshalWithOptions(data, c, yaml.Strict()); err != nil {
+	if err := document.ReadFile(path, c); err != nil && !errors.Is(err, document.ErrEmpty) {
 		return &exitError{exitUsage, fmt.Errorf("run file %s: %w", path, err)}
 	}
 	for _, set := range restore {
