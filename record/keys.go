@@ -60,7 +60,7 @@ func (o *object) add(key string) (first string, twice bool) {
 		}
 	}
 	if o.keys = append(o.keys, key); len(o.keys) > few {
-		o.seen = make(map[string]string, 4*few)
+		o.seen = make(map[string]string, 16*few)
 		for _, k := range o.keys {
 			o.seen[o.name(k)] = k
 		}
@@ -73,6 +73,7 @@ func (o *object) add(key string) (first string, twice bool) {
 // case alone count as the same: the decoder takes either for a field. The document
 // must be valid JSON, but for Python's NaN and Infinity.
 func UniqueKeys(doc []byte, fold int) error {
+	text := string(doc) // keys are pieces of it
 	stack := make([]object, 0, 16)
 	key := false // a text that comes now is a key
 	for i := 0; i < len(doc); i++ {
@@ -106,16 +107,16 @@ func UniqueKeys(doc []byte, fold int) error {
 				continue
 			}
 			key = false
-			name := string(doc[start+1 : i])
+			name := text[start+1 : i]
 			if escaped {
 				if err := json.Unmarshal(doc[start:i+1], &name); err != nil {
 					return fmt.Errorf("key %s: %w", doc[start:i+1], err)
 				}
 			}
 			if first, twice := stack[len(stack)-1].add(name); twice {
-				e := &DuplicateKey{Key: name, Offset: int64(start)}
+				e := &DuplicateKey{Key: strings.Clone(name), Offset: int64(start)}
 				if first != name {
-					e.First = first
+					e.First = strings.Clone(first)
 				}
 				return e
 			}
