@@ -173,3 +173,31 @@ func TestInstanceCounts(t *testing.T) {
 		}
 	}
 }
+
+// Which formulation is better is not held against a run that has fewer tasks of
+// the group, or fewer formulations.
+func TestCrossed(t *testing.T) {
+	subject := func(name string, cf, mcf float64) outcometest.Task {
+		return outcometest.Task{Name: name, Group: "mmlu", GroupSize: 57, N: 40, Normalization: olmes.Character,
+			Forms: map[olmes.Formulation]outcometest.Form{olmes.CF: {Accuracy: cf}, olmes.MCF: {Accuracy: mcf}}}
+	}
+	one, two, three := subject("mmlu_anatomy", 0.9, 0.1), subject("mmlu_virology", 0, 1), subject("mmlu_astronomy", 0, 1)
+	whole := outcometest.Spec{Model: "m", Seed: 1, Tasks: []outcometest.Task{one, two, three}}
+	part := outcometest.Spec{Model: "m", Seed: 1, Tasks: []outcometest.Task{one}}
+	mcf := spec()
+	delete(mcf.Tasks[0].Forms, olmes.CF)
+	for name, c := range map[string][2]outcometest.Spec{"fewer subjects": {whole, part}, "more subjects": {part, whole}, "a formulation less": {spec(), mcf}} {
+		r := compare(t, c[0], c[1], reproduce.Options{})
+		if len(r.Scores) < 2 && name != "a formulation less" || len(r.Scores) == 0 {
+			t.Errorf("%s: %+v", name, r.Scores)
+		}
+		for _, s := range r.Scores {
+			if s.FormulationA != s.FormulationB || s.Difference != 0 {
+				t.Errorf("%s: %+v", name, s)
+			}
+		}
+		if name != "a formulation less" && !strings.Contains(strings.Join(r.Unknown, "\n"), "so these scores are not compared") {
+			t.Errorf("%s: unknown %q", name, r.Unknown)
+		}
+	}
+}

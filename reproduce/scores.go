@@ -110,8 +110,8 @@ func (c *comparison) unitScores(key string, members []string) (out []Score, best
 	if !okA || !okB {
 		return out, nil
 	}
-	if fa != fb && c.uneven(members) {
-		c.doubt("%s: the better formulation is %s in A and %s in B, each by instances of its own, so these scores are not compared", olmes.Label(plain, variant), fa, fb)
+	if fa != fb && c.uneven(members, plain) {
+		c.doubt("%s: the better formulation is %s in A and %s in B, by instances or formulations that one run alone has, so these scores are not compared", olmes.Label(plain, variant), fa, fb)
 		return out, nil
 	}
 	score, ok := c.paired(members, fa, fb)
@@ -125,10 +125,13 @@ func (c *comparison) unitScores(key string, members []string) (out []Score, best
 	return out, &score
 }
 
-// uneven reports whether a run has instances of tasks that the other has not.
-func (c *comparison) uneven(members []string) bool {
+// uneven reports whether a run has instances, formulations or tasks of a group
+// that the other has not.
+func (c *comparison) uneven(members []string, group string) bool {
 	return slices.ContainsFunc(c.pairs, func(p *pair) bool {
 		return slices.Contains(members, name(p.ta, "")) && len(p.onlyA)+len(p.onlyB) > 0
+	}) || slices.ContainsFunc(slices.Concat(c.onlyA, c.onlyB), func(o lone) bool {
+		return slices.Contains(members, name(o.task, "")) || o.task.Group == group
 	})
 }
 
