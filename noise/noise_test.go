@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"olmes"
@@ -242,6 +243,18 @@ func TestBound(t *testing.T) {
 			t.Errorf("%+v has the bound %v, below %v", a, b, last)
 		} else {
 			last = b
+		}
+	}
+}
+
+// The numbers of a contradiction are those that differ, however small or large.
+func TestErrorNumbers(t *testing.T) {
+	for want, e := range map[string]Error{
+		"log-probability 1e-07 as the run computes it and -2e-07 computed apart": {Ours: 1e-7, Other: -2e-7},
+		"log-probability -1e+300 as the run computes it and 0 computed apart":    {Ours: -1e300},
+	} {
+		if got := e.Error(); !strings.Contains(got, want) {
+			t.Errorf("%s, want %s", got, want)
 		}
 	}
 }
