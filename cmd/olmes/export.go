@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"olmes"
+	"olmes/folder"
 	"olmes/foreign/ai2"
 	"olmes/foreign/lmeval"
 	"olmes/foreign/results"
@@ -97,12 +98,12 @@ then listed. Texts are rendered anew and compared with the record's digests.`,
 }
 
 // free reports why nothing can be written to a folder or file.
-func free(out string, folder bool) error {
+func free(out string, several bool) error {
 	if out == "" {
 		return nil
 	}
-	if folder {
-		if entries, err := os.ReadDir(out); err == nil && len(entries) > 0 {
+	if several {
+		if empty, err := folder.Empty(out); err == nil && !empty {
 			return &run.UsageError{Err: fmt.Errorf("%s is not empty; choose an empty or a new folder", out)}
 		} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return &run.UsageError{Err: fmt.Errorf("%s cannot be written into: %w", out, err)}

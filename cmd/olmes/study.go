@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"olmes"
+	"olmes/folder"
 	"olmes/outcome"
 	"olmes/report"
 	"olmes/run"
@@ -65,18 +66,21 @@ func (f *studyFlags) bootstrap() (stat.Bootstrap, error) {
 	return b, nil
 }
 
-// saveFigures writes a file for each figure into a folder.
+// saveFigures writes a file for each figure into a folder, or none.
 func saveFigures(dir string, figures []report.StudyFigure, err error) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for _, f := range figures {
-		if err := os.WriteFile(filepath.Join(dir, f.Task+".svg"), f.SVG, 0o644); err != nil {
-			return err
+	err = folder.Write(dir, func(temp string) error {
+		for _, f := range figures {
+			if err := os.WriteFile(filepath.Join(temp, f.Task+".svg"), f.SVG, 0o644); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("write figures: %w", err)
 	}
 	return nil
 }

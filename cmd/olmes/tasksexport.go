@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"olmes/folder"
 	"olmes/foreign/lighteval"
 	"olmes/foreign/lmeval"
 	"olmes/foreign/taskfile"
@@ -62,7 +63,7 @@ are for your own use; DIR can be moved.`,
 				return &run.UsageError{Err: fmt.Errorf("--to is %q; it can be lm-eval or lighteval", to)}
 			}
 			dir := args[0]
-			if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+			if empty, err := folder.Empty(dir); err == nil && !empty {
 				return &run.UsageError{Err: fmt.Errorf("%s is not empty; choose an empty or a new folder", dir)}
 			} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 				return &run.UsageError{Err: fmt.Errorf("%s cannot be written into: %w", dir, err)}
@@ -93,15 +94,15 @@ are for your own use; DIR can be moved.`,
 					list = append(list, exportedTask{set.Name(), s.Task.Name, string(f), s.Split, s.Selection, len(set.Rows), s.Task.License()})
 				}
 			}
-			if err := os.MkdirAll(dir, 0o755); err != nil {
-				return fmt.Errorf("make %s: %w", dir, err)
-			}
-			if err := harness.write(dir, sets); err != nil {
-				return fmt.Errorf("write the tasks for %s: %w", to, err)
-			}
 			start := fmt.Sprintf(harness.start, dir)
 			note := licenseNote(selected)
-			if err := os.WriteFile(filepath.Join(dir, "README.md"), []byte(exportReadme(to, start, note)), 0o644); err != nil {
+			err = folder.Write(dir, func(temp string) error {
+				if err := harness.write(temp, sets); err != nil {
+					return err
+				}
+				return os.WriteFile(filepath.Join(temp, "README.md"), []byte(exportReadme(to, start, note)), 0o644)
+			})
+			if err != nil {
 				return fmt.Errorf("write the tasks for %s: %w", to, err)
 			}
 			if asJSON {

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"olmes"
+	"olmes/folder"
 	"olmes/foreign/results"
 	"olmes/record"
 	"olmes/score"
@@ -38,10 +39,16 @@ type taskSettings struct {
 // WriteRecord writes a record as oe-eval's files into a folder: predictions and
 // metrics of each task and formulation, and with texts the requests. An instance
 // that failed is left out, as the tool knows none; the result says how many were.
+// A failure leaves no file in the folder.
 func WriteRecord(dir string, rec *record.Record, texts results.Texts) (failed int, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return 0, err
-	}
+	err = folder.Write(dir, func(temp string) error {
+		failed, err = writeRecord(temp, rec, texts)
+		return err
+	})
+	return failed, err
+}
+
+func writeRecord(dir string, rec *record.Record, texts results.Texts) (failed int, err error) {
 	w := &writer{dir: dir, rec: rec}
 	if im := rec.Provenance.Import; im != nil && im.Tool == Earlier && len(rec.Provenance.Resolved) > 0 {
 		if json.Unmarshal(rec.Provenance.Resolved, &w.kept) != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"olmes"
+	"olmes/folder"
 	"olmes/foreign/results"
 	"olmes/foreign/taskfile"
 	"olmes/record"
@@ -60,11 +61,17 @@ type docOut struct {
 
 // WriteRecord writes a record as the harness's results file and samples into a
 // folder: texts only where texts is not nil. An instance that failed is left out,
-// as the harness knows none; the result says how many were.
+// as the harness knows none; the result says how many were. A failure leaves no
+// file in the folder.
 func WriteRecord(dir string, rec *record.Record, texts results.Texts) (failed int, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return 0, err
-	}
+	err = folder.Write(dir, func(temp string) error {
+		failed, err = writeRecord(temp, rec, texts)
+		return err
+	})
+	return failed, err
+}
+
+func writeRecord(dir string, rec *record.Record, texts results.Texts) (failed int, err error) {
 	m, err := rec.Metrics()
 	if err != nil {
 		return 0, err
