@@ -289,8 +289,12 @@ func (c *Client) Score(ctx context.Context, tree *trie.Tree) (engine.Scores, err
 	return engine.Scores{LogProbs: x, Computed: a.Computed}, nil
 }
 
+// mostBegun is how often an engine may begin a tree again, with smaller batches
+// each time that it runs out of memory.
+const mostBegun = 16
+
 // mostComputed is how many tokens an engine computes for a tree at most: the path
-// to each node alone, filled up to the longest.
+// to each node alone, filled up to the longest, mostBegun times.
 func mostComputed(t *trie.Tree) int {
 	deepest := 0
 	depth := make([]int, len(t.Parent))
@@ -301,7 +305,7 @@ func mostComputed(t *trie.Tree) int {
 		}
 		deepest = max(deepest, depth[i])
 	}
-	return len(t.Token) * deepest
+	return mostBegun * len(t.Token) * deepest
 }
 
 // Tokenize implements engine.Tokenizer. Texts go over in frames of some MB.
