@@ -131,7 +131,10 @@ func TestPlanMistakes(t *testing.T) {
 	for want, c := range map[string]Config{
 		"there is no such file":                {Plan: "no-such-plan"},
 		`unknown field "bach"`:                 {Plan: writePlan(t, "bach: 3")},
-		"cannot unmarshal string":              {Plan: writePlan(t, "batch: many")},
+		`"many" where a whole number`:          {Plan: writePlan(t, "batch: many")},
+		"line 2: a number that is not whole":   {Plan: writePlan(t, "rows: 8\nbatch: 512.5")},
+		"line 2: a second document":            {Plan: writePlan(t, "batch: 512\n---\nbatch: 256\n")},
+		"nested deeper than 32 levels":         {Plan: writePlan(t, "batch: "+strings.Repeat("[", 120_000))},
 		"rows is 0; it must be at least 1":     {Plan: writePlan(t, "rows: 0")},
 		"batch is 4; it can be from 16":        {Plan: writePlan(t, "batch: 4")},
 		"exact means flash_attention false":    {Plan: writePlan(t, "kv_type: f16"), Exact: true},
