@@ -40,7 +40,11 @@ func NewBuilder(o Options) *Builder { return &Builder{options: o} }
 
 // Add reads a record and makes its rows.
 func (b *Builder) Add(ctx context.Context, src outcome.Source) error {
-	run, err := outcome.Load(ctx, src, outcome.Metrics)
+	depth := outcome.Metrics
+	if b.options.Instances && src.Record.HasPredictions() {
+		depth = outcome.Answers // metrics that are not theirs are damage
+	}
+	run, err := outcome.Load(ctx, src, depth)
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,11 @@ func modelLine(id record.Identity) string {
 	if m.License != "" {
 		parts = append(parts, "licence "+m.License)
 	}
-	return fmt.Sprintf("model %s: %s", m.Name, strings.Join(parts, ", "))
+	name := "model " + m.Name
+	if m.Name == "" {
+		name = "model without a name"
+	}
+	return name + ": " + strings.Join(parts, ", ")
 }
 
 // engineLine says in one line what computes; library is the engine's library

@@ -49,6 +49,10 @@ func head(b *strings.Builder, rec *record.Record) {
 
 func cost(b *strings.Builder, id record.Identity, p record.Provenance) {
 	t := p.Tokens
+	if t == (record.Tokens{}) && p.Import != nil {
+		b.WriteString("tokens: not known\n")
+		return
+	}
 	fmt.Fprintf(b, "tokens: %d naive, %d distinct, %d computed", t.Naive, t.Distinct, t.Computed)
 	switch {
 	case t.Computed < t.Distinct && served(id):
