@@ -11,6 +11,7 @@ import (
 
 	"olmes"
 	"olmes/engine"
+	"olmes/engine/child"
 	"olmes/record"
 	"olmes/score"
 )
@@ -107,7 +108,8 @@ func Do(ctx context.Context, c Config, o Options, env Env) (Outcome, error) {
 		err = r.score(ctx, w, finished)
 	}
 	if err != nil {
-		if ctx.Err() != nil {
+		var died *child.ExitError
+		if ctx.Err() != nil || errors.As(err, &died) && died.Wrote == "" {
 			return Outcome{}, &hinted{err, fmt.Sprintf("what is finished is kept in %s; the same command with --resume goes on", dir)}
 		}
 		return Outcome{}, err

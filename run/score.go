@@ -224,6 +224,9 @@ func (r *Run) scoreChunk(ctx context.Context, c *chunk) (engine.Scores, error) {
 		if !errors.As(err, &died) || ctx.Err() != nil {
 			break
 		}
+		if try+1 == engineTries {
+			break
+		}
 		r.env.reporter().Note(fmt.Sprintf("the engine died (%v); starting it again, try %d of %d", err, try+2, engineTries))
 	}
 	return engine.Scores{}, err
