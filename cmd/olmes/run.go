@@ -90,7 +90,7 @@ Ctrl-C stops a run after its current batch; the same command with --resume goes 
 	f.BoolVar(&o.NoReuse, "no-reuse", false, "score everything again, even what a finished run of the same model and plan holds")
 	f.Float64Var(&o.MaxNoise, "max-noise", 0, "stop before scoring where another schedule moves a request's log-probability by more `nats` (default no limit)")
 	f.IntVar(&o.NoiseInstances, "noise-instances", 0, "instances computed again to measure the noise (default about 2% of the tokens)")
-	f.BoolVar(&dryRun, "dry-run", false, "print what would be computed, and compute nothing")
+	f.BoolVar(&dryRun, "dry-run", false, "print what would be computed, and compute nothing (--plan auto still measures)")
 	f.BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
 }
