@@ -87,7 +87,11 @@ func TestPeakMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if weights := int64(134_515_008 * 4); m.Device != "cpu" || m.GPU || m.Free > machine-weights || m.Free < machine-3*weights {
+		weights := int64(134_515_008 * 4)
+		if c.dtype == "bfloat16" {
+			weights /= 2
+		}
+		if m.Device != "cpu" || m.GPU || m.Free > machine-weights*95/100 || m.Free < machine-3*weights {
 			t.Errorf("%s: %+v", c.dtype, m)
 		}
 		if err := e.SetPlan(t.Context(), plans[0]); err != nil {
