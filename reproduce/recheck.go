@@ -274,11 +274,11 @@ func NewAudit(runID, seed string, strata []Stratum, checked []Recheck, tol Toler
 	}
 	switch {
 	case a.Holds && a.Most == 0:
-		a.Verdict = fmt.Sprintf("The claim holds: all %d predictions were scored anew and none is wrong%s.", a.Predicted, near)
+		a.Verdict = fmt.Sprintf("The record holds: all %d predictions were scored anew and none is wrong%s.", a.Predicted, near)
 	case a.Holds:
-		a.Verdict = fmt.Sprintf("The claim holds: none of %d predictions scored anew is wrong%s, so at most %.1f%% of the record's %d can be wrong, at 95%%.", len(checked), near, roundUp(100*a.Share), a.Predicted)
+		a.Verdict = fmt.Sprintf("The record holds: none of %d predictions scored anew is wrong%s, so at most %.1f%% of the record's %d can be wrong, at 95%%.", len(checked), near, roundUp(100*a.Share), a.Predicted)
 	default:
-		a.Verdict = fmt.Sprintf("The claim does not hold: %d of %d predictions scored anew are wrong%s; of the record's %d up to %.1f%% may be, at 95%%.", a.Wrong, len(checked), near, a.Predicted, roundUp(100*a.Share))
+		a.Verdict = fmt.Sprintf("The record does not hold: %d of %d predictions scored anew are wrong%s; of the record's %d up to %.1f%% may be, at 95%%.", a.Wrong, len(checked), near, a.Predicted, roundUp(100*a.Share))
 	}
 	return a
 }

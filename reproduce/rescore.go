@@ -27,14 +27,15 @@ type Rescored struct {
 	Label string        `json:"label"`
 	ID    string        `json:"id"`
 	Model string        `json:"model"`
-	Rows  []RescoredRow `json:"rows"`
-	// Mean is the plain mean of the rows' values, null unless every row has one.
+	Rows  []RescoredRow `json:"rows"` // the standard's rendering first, then a variant after the other
+	// Mean is the plain mean of the values of the rows in the standard's rendering,
+	// null unless every one has a value: variants are in no average.
 	Mean *float64 `json:"mean"`
 	SE   *float64 `json:"se"`
 	// Average says that Mean is the OLMES average: of all ten tasks, complete,
 	// nothing off-standard.
 	Average bool     `json:"average"`
-	Off     []string `json:"off_standard"` // what of the rescoring is off-standard, in words
+	Off     []string `json:"off_standard"` // what of the rescoring is off-standard, in words, with its rows
 	// Deviations are the run's own.
 	Deviations []record.Deviation `json:"deviations"`
 }
@@ -53,10 +54,14 @@ type RescoredRow struct {
 	SE          *float64          `json:"se"`
 	N           int               `json:"n"` // instances behind the value
 	// Standard is the run's own score, null where it has none.
-	Standard *float64 `json:"standard"`
-	Off      []string `json:"off_standard"`
-	Note     string   `json:"note"`
+	Standard  *float64 `json:"standard"`
+	Off       []string `json:"off_standard"` // of the value; empty where there is none
+	Note      string   `json:"note"`
+	GroupSize int      `json:"group_size"` // tasks of the whole group, 0 where the row is of one task
 }
+
+// Part reports whether some tasks of the row's group are not in it.
+func (row RescoredRow) Part() bool { return row.GroupSize > row.Tasks }
 
 // Part is the accuracy in one formulation.
 type Part struct {
@@ -105,10 +110,19 @@ func Rescore(r *outcome.Run, how Rescoring) (Rescored, error) {
 	if len(units) == 0 {
 		return out, fmt.Errorf("%s holds none of the tasks and subjects asked for", r.Label)
 	}
+	variants := []string{""}
+	for _, u := range units {
+		if !slices.Contains(variants, u.variant) {
+			variants = append(variants, u.variant)
+		}
+	}
+	slices.SortStableFunc(units, func(a, b *unit) int {
+		return slices.Index(variants, a.variant) - slices.Index(variants, b.variant)
+	})
 	for _, u := range units {
 		out.Rows = append(out.Rows, how.row(r, u.name, u.variant, u.group, u.tasks))
 	}
-	how.sum(&out)
+	out.sum()
 	return out, nil
 }
 
@@ -119,14 +133,25 @@ func (how Rescoring) row(r *outcome.Run, name, variant string, group bool, tasks
 		row.Normalization = how.Normalization
 	}
 	norm := row.Normalization
-	if how.Normalization == olmes.PMI && !scored(tasks, olmes.CF, olmes.PMI) && name == "winogrande" {
+	if group {
+		row.GroupSize = tasks[0].GroupSize
+	}
+	equal := how.Normalization == olmes.PMI && !scored(tasks, olmes.CF, olmes.PMI) && name == "winogrande"
+	if equal {
 		norm, row.Note = olmes.None, "pmi equals none here: all choices have one continuation"
 	}
 	row.CF = how.part(tasks, olmes.CF, norm)
 	row.MCF = how.part(tasks, olmes.MCF, olmes.None)
 	cf, mcf := row.CF, row.MCF
 	if has(tasks, olmes.CF) && cf == nil {
-		row.Note = fmt.Sprintf("%s was not scored for all instances", norm)
+		switch {
+		case how.Formulation == olmes.MCF:
+			row.Note = ""
+		case scored(tasks, olmes.CF, row.Normalization):
+			row.Note = fmt.Sprintf("%s was not scored for all instances", norm)
+		default:
+			row.Note = fmt.Sprintf("%s was not scored, so there is no score (olmes run --normalizations all scores it)", row.Normalization)
+		}
 	}
 	switch {
 	case how.Formulation == olmes.CF:
@@ -151,7 +176,10 @@ func (how Rescoring) row(r *outcome.Run, name, variant string, group bool, tasks
 		row.Value, row.SE, row.N = &v, take.SE, take.N
 	}
 	row.Standard = own(r, name, variant)
-	if how.Normalization != "" && how.Normalization != tasks[0].Normalization && has(tasks, olmes.CF) {
+	if row.Value == nil {
+		return row
+	}
+	if how.Normalization != "" && how.Normalization != tasks[0].Normalization && has(tasks, olmes.CF) && how.Formulation != olmes.MCF && !equal {
 		row.Off = append(row.Off, fmt.Sprintf("%s for CF, the standard takes %s", how.Normalization, tasks[0].Normalization))
 	}
 	if how.Formulation != "" {
@@ -235,16 +263,32 @@ func own(r *outcome.Run, name, variant string) *float64 {
 	return nil
 }
 
-// sum fills the mean over the rows and what is off-standard.
-func (how Rescoring) sum(out *Rescored) {
-	var values []float64
-	var ses []*float64
+// sum fills the mean over the rows in the standard's rendering and what is
+// off-standard.
+func (out *Rescored) sum() {
+	var rows []RescoredRow
+	of := map[string][]string{} // rows by what of them is off-standard
 	for _, row := range out.Rows {
+		if row.Variant == "" {
+			rows = append(rows, row)
+		}
 		for _, off := range row.Off {
-			if !slices.Contains(out.Off, off) {
+			if of[off] == nil {
 				out.Off = append(out.Off, off)
 			}
+			of[off] = append(of[off], olmes.Label(row.Name, row.Variant))
 		}
+	}
+	for i, off := range out.Off {
+		who := strings.Join(of[off], ", ")
+		if len(of[off]) == len(out.Rows) && len(out.Rows) > 1 {
+			who = "all tasks"
+		}
+		out.Off[i] = who + ": " + off
+	}
+	var values []float64
+	var ses []*float64
+	for _, row := range rows {
 		if row.Value == nil {
 			return
 		}
@@ -255,7 +299,8 @@ func (how Rescoring) sum(out *Rescored) {
 		return
 	}
 	out.Mean, out.SE = &mean, stat.MeanError(ses)
-	out.Average = len(values) == standardTasks && len(out.Off) == 0 && !slices.ContainsFunc(out.Rows, func(r RescoredRow) bool {
-		return r.Variant != "" || r.Standard == nil || math.Abs(*r.Standard-*r.Value) > 1e-12
-	}) && !slices.ContainsFunc(out.Deviations, func(d record.Deviation) bool { return d.OffStandard })
+	// That the run holds variants besides does not change the average.
+	out.Average = len(rows) == standardTasks && !slices.ContainsFunc(rows, func(r RescoredRow) bool {
+		return len(r.Off) > 0 || r.Part() || r.Standard == nil || math.Abs(*r.Standard-*r.Value) > 1e-12
+	}) && !slices.ContainsFunc(out.Deviations, func(d record.Deviation) bool { return d.OffStandard && d.Code != "variant" })
 }

@@ -16,7 +16,7 @@ import (
 
 // rescoreSummary is what `olmes rescore --json` prints.
 type rescoreSummary struct {
-	Runs []rescoredRun `json:"runs"`
+	Runs []reproduce.Rescored `json:"runs"`
 }
 
 func (a *app) rescoreCommand() *cobra.Command {
@@ -76,12 +76,12 @@ RUN is a folder of a record, a folder of records, a glob, an id or a unique pref
 			if err != nil {
 				return err
 			}
-			s := rescoreSummary{Runs: []rescoredRun{}}
+			s := rescoreSummary{Runs: []reproduce.Rescored{}}
 			for _, r := range runs {
 				if err := asked.held(r, how.Subjects); err != nil {
 					return err
 				}
-				one, err := rescored(r, how)
+				one, err := reproduce.Rescore(r, how)
 				if err != nil {
 					return err
 				}

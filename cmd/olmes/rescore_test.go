@@ -10,6 +10,7 @@ import (
 	"olmes"
 	"olmes/outcome/outcometest"
 	"olmes/record"
+	"olmes/reproduce"
 )
 
 // rescorable writes a record: openbookqa in the standard's rendering and in variants,
@@ -35,7 +36,7 @@ func rescorable(t *testing.T) string {
 	return dir
 }
 
-func rescoring(t *testing.T, args ...string) (rescoredRun, string) {
+func rescoring(t *testing.T, args ...string) (reproduce.Rescored, string) {
 	t.Helper()
 	args = append([]string{"rescore"}, args...)
 	code, text, stderr := said(args...)
@@ -57,7 +58,7 @@ func TestRescoreVariants(t *testing.T) {
 	var names []string
 	sum := 0.0
 	for _, row := range got.Rows {
-		names = append(names, row.label())
+		names = append(names, rowLabel(row))
 		if row.Variant == "" {
 			sum += *row.Value
 		}

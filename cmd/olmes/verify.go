@@ -242,16 +242,7 @@ func (a *app) rescored(cmd *cobra.Command, rec *record.Record, v verifying) (rep
 	}
 	audit := reproduce.NewAudit(rec.ID, seed, strata, checked, tol)
 	audit.Notes = append(audit.Notes, reproduce.AuditNotes(rec.Identity, fresh.Identity)...)
-	audit.Verdict = ofRecord(audit.Verdict)
 	return audit, nil
-}
-
-// ofRecord makes a verdict one on the record: no claim was given.
-func ofRecord(verdict string) string {
-	if rest, ok := strings.CutPrefix(verdict, "The claim "); ok {
-		return "The record " + rest
-	}
-	return verdict
 }
 
 // tolerance is what rounding may do between two runs of these noises.
