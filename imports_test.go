@@ -26,6 +26,7 @@ var layers = []struct {
 	{"olmes/secret", ""},
 	{"olmes/document", ""},
 	{"olmes/folder", ""},
+	{"olmes/folder/foldertest", ""},
 	{"olmes/artifact", "olmes/secret"},
 	{"olmes/artifact/pythontest", "olmes/artifact"},
 	{"olmes/dataset", "olmes/artifact"},

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"olmes/folder/foldertest"
 	"olmes/score"
 )
 
@@ -186,18 +187,7 @@ func TestTwoProcesses(t *testing.T) {
 
 // A full disk is one clear error, and leaves nothing under final names.
 func TestFullDisk(t *testing.T) {
-	mount := filepath.Join(t.TempDir(), "small")
-	if err := os.Mkdir(mount, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.CommandContext(t.Context(), "mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", mount).CombinedOutput(); err != nil {
-		t.Skipf("a small file system cannot be mounted here: %v: %s", err, out)
-	}
-	t.Cleanup(func() {
-		if out, err := exec.Command("umount", mount).CombinedOutput(); err != nil {
-			t.Errorf("umount: %v: %s", err, out)
-		}
-	})
+	mount, _ := foldertest.SmallDisk(t, "64k")
 	fill := func(leave int) {
 		f, err := os.Create(filepath.Join(mount, "fill"))
 		if err != nil {

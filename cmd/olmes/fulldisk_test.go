@@ -2,50 +2,16 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"olmes"
+	"olmes/folder/foldertest"
 	"olmes/outcome/outcometest"
 	"olmes/report"
 )
-
-// smallDisk mounts a file system that holds next to nothing, and returns how to
-// make it larger.
-func smallDisk(t *testing.T) (dir string, grow func()) {
-	t.Helper()
-	dir = t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", dir).CombinedOutput(); err != nil {
-		t.Skipf("a small file system cannot be mounted here: %v: %s", err, out)
-	}
-	t.Cleanup(func() {
-		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
-			t.Errorf("umount: %v: %s", err, out)
-		}
-	})
-	return dir, func() {
-		if out, err := exec.CommandContext(t.Context(), "mount", "-o", "remount,size=64m", dir).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-	}
-}
-
-// namesIn lists a folder, hidden names too.
-func namesIn(t *testing.T, dir string) []string {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := []string{}
-	for _, e := range entries {
-		out = append(out, e.Name())
-	}
-	return out
-}
 
 // What writes a folder leaves nothing of it on a full disk, says so, and does it
 // where there is room.
@@ -66,7 +32,7 @@ func TestFolderFullDisk(t *testing.T) {
 	}
 	for name, args := range commands {
 		t.Run(name, func(t *testing.T) {
-			disk, grow := smallDisk(t)
+			disk, grow := foldertest.SmallDisk(t, "32k")
 			out := filepath.Join(disk, "out")
 			if strings.Contains(name, "subtree") {
 				out = filepath.Join(out, "of", "it")
@@ -88,14 +54,14 @@ func TestFolderFullDisk(t *testing.T) {
 				t.Errorf("exit code %d: %s", code, stderr)
 			}
 			os.Remove(fill)
-			if held := namesIn(t, disk); len(held) > 0 {
+			if held := foldertest.Names(t, disk); len(held) > 0 {
 				t.Errorf("left: %q", held)
 			}
-			grow()
+			grow("64m")
 			if code, _, stderr := said(args...); code != 0 {
 				t.Errorf("again: exit code %d: %s", code, stderr)
 			}
-			if held := namesIn(t, out); len(held) < 2 || strings.HasPrefix(held[0], ".") {
+			if held := foldertest.Names(t, out); len(held) < 2 || strings.HasPrefix(held[0], ".") {
 				t.Errorf("written: %q", held)
 			}
 		})
@@ -110,7 +76,7 @@ func TestFiguresFail(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	if _, err := os.Stat(dir); err == nil {
-		t.Errorf("left: %q", namesIn(t, dir))
+		t.Errorf("left: %q", foldertest.Names(t, dir))
 	}
 	if err := saveFigures(dir, bad[:1], nil); err != nil {
 		t.Error(err)
@@ -118,7 +84,7 @@ func TestFiguresFail(t *testing.T) {
 	if err := saveFigures(dir, []report.StudyFigure{{Task: "piqa", SVG: []byte("<svg/>")}}, nil); err != nil {
 		t.Error(err)
 	}
-	if held := namesIn(t, dir); !slices.Equal(held, []string{"boolq.svg", "piqa.svg"}) {
+	if held := foldertest.Names(t, dir); !slices.Equal(held, []string{"boolq.svg", "piqa.svg"}) {
 		t.Errorf("written: %q", held)
 	}
 }

@@ -2,20 +2,17 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"olmes/folder/foldertest"
 )
 
 // An import that finds no room says so in its own words, leaves nothing, and can be
 // done again.
 func TestImportFullDisk(t *testing.T) {
-	mount := t.TempDir()
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=64k", "none", mount).CombinedOutput(); err != nil {
-		t.Skipf("no small file system can be made here: %s", out)
-	}
-	defer exec.Command("umount", mount).Run()
+	mount, _ := foldertest.SmallDisk(t, "64k")
 	table := filepath.Join(t.TempDir(), "a.csv")
 	if err := os.WriteFile(table, []byte("task,formulation,split,doc_id,gold,choice,logprob\narc_easy,cf,test,0,0,0,-5\narc_easy,cf,test,0,0,1,-1\n"), 0o644); err != nil {
 		t.Fatal(err)
