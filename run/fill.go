@@ -55,13 +55,12 @@ func (f *filler) work(ctx context.Context) error {
 		if !ok {
 			return nil
 		}
-		u, c := at.unit, &at.unit.chunks[at.index]
-		got, err := f.check.run.scoreChunk(ctx, c)
+		_, done, err := f.check.run.scoreOf(ctx, at.unit, at.index)
 		if err != nil {
-			return fmt.Errorf("score %s %s, chunk %d of %d: %w", u.name(), u.formulation, at.index+1, len(u.chunks), err)
+			return err
 		}
 		f.check.mu.Lock()
-		f.held = append(f.held, record.ChunkScores{Chunk: c.ID, Env: f.check.run.currentEnv, Computed: got.Computed, LogProbs: got.LogProbs})
+		f.held = append(f.held, done)
 		f.check.mu.Unlock()
 	}
 }

@@ -423,16 +423,15 @@ func (n *noiseCheck) repeat(ctx context.Context, s *sample) (record.Noise, error
 		have, ok := n.finished[c.ID]
 		n.mu.Unlock()
 		if !ok {
-			got, err := n.run.scoreChunk(ctx, c)
-			if err != nil {
-				return record.Noise{}, fmt.Errorf("check the engine: score %s %s, chunk %d of %d: %w", s.unit.name(), s.unit.formulation, i+1, len(s.unit.chunks), err)
+			var err error
+			if _, have, err = n.run.scoreOf(ctx, s.unit, i); err != nil {
+				return record.Noise{}, fmt.Errorf("check the engine: %w", err)
 			}
-			have = record.ChunkScores{Chunk: c.ID, Env: n.run.currentEnv, Computed: got.Computed, LogProbs: got.LogProbs}
 			fresh = append(fresh, have)
 			n.update(int64(c.nodes), s)
 		}
-		if len(have.LogProbs) != len(c.Tree.Wants) {
-			return record.Noise{}, fmt.Errorf("check the engine: chunk %s has %d log-probabilities for %d wanted", c.ID[:12], len(have.LogProbs), len(c.Tree.Wants))
+		if err := s.unit.check(c, have); err != nil {
+			return record.Noise{}, fmt.Errorf("check the engine: %w", err)
 		}
 		scores[c.ID] = have
 	}

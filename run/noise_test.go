@@ -7,9 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"olmes"
 	"olmes/artifact"
@@ -146,21 +144,13 @@ func TestSelfCheckFills(t *testing.T) {
 	c.Tasks, c.Limit, c.ChunkTokens = []string{"winogrande:cf"}, 20, 64
 	want, err := Do(t.Context(), c, Options{}, env)
 	fetched(t, err)
-	var calls atomic.Int32
-	together := make(chan struct{})
+	met, _ := three()
 	scoring := &scoringReporter{}
 	env.Reporter = scoring
 	env.Start = startBigram(&enginetest.Bigram{Parallel: 3, Before: func(context.Context, *trie.Tree) error {
-		switch n := calls.Add(1); {
-		case n > 3:
-			return nil
-		case n == 3:
-			close(together)
-		}
-		select {
-		case <-together:
-		case <-time.After(10 * time.Second):
-			return errors.New("no three chunks at the same time")
+		n, err := met()
+		if n > 3 || err != nil {
+			return err
 		}
 		if scoring.begun.Load() {
 			return errors.New("the self-check is over")

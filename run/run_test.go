@@ -204,25 +204,17 @@ func TestRunParallel(t *testing.T) {
 	c.Limit, c.ChunkTokens = 40, 64 // more than the self-check takes
 	want, err := Do(t.Context(), c, Options{}, env)
 	fetched(t, err)
-	var calls atomic.Int32
-	together := make(chan struct{}) // closed when three are there
-	scoring := &scoringReporter{}   // after the self-check
+	met, calls := three()
+	scoring := &scoringReporter{} // after the self-check
 	env.Reporter = scoring
 	env.Start = startBigram(&enginetest.Bigram{Parallel: 3, Before: func(context.Context, *trie.Tree) error {
 		if !scoring.begun.Load() {
 			time.Sleep(time.Millisecond)
 			return nil
 		}
-		switch n := calls.Add(1); {
-		case n > 3:
-			return nil
-		case n == 3:
-			close(together)
-		}
-		select {
-		case <-together:
-		case <-time.After(10 * time.Second):
-			return errors.New("no three chunks at the same time")
+		n, err := met()
+		if n > 3 || err != nil {
+			return err
 		}
 		time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
 		return nil
@@ -235,6 +227,28 @@ func TestRunParallel(t *testing.T) {
 	if calls.Load() < 3 {
 		t.Errorf("%d chunks scored", calls.Load())
 	}
+}
+
+// three returns a function that waits in its first three calls until three are
+// there at the same time; it returns the number of the call, from 1.
+func three() (met func() (int32, error), calls *atomic.Int32) {
+	calls = new(atomic.Int32)
+	together := make(chan struct{}) // closed when three are there
+	return func() (int32, error) {
+		n := calls.Add(1)
+		switch {
+		case n > 3:
+			return n, nil
+		case n == 3:
+			close(together)
+		}
+		select {
+		case <-together:
+			return n, nil
+		case <-time.After(10 * time.Second):
+			return n, errors.New("no three chunks at the same time")
+		}
+	}, calls
 }
 
 // scoringReporter knows when a run has begun to score.

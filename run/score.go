@@ -50,7 +50,7 @@ func (r *Run) scoring(w *record.Writer, finished map[string]record.ChunkScores) 
 			queued[c.ID] = true
 			total += int64(c.nodes)
 			if scores, ok := finished[c.ID]; ok {
-				if err := s.check(u, c, scores); err != nil {
+				if err := u.check(c, scores); err != nil {
 					return nil, err
 				}
 				s.done += int64(c.nodes)
@@ -138,13 +138,9 @@ func (s *scoring) work(ctx context.Context) error {
 		u := q.unit
 		c := &u.chunks[i]
 		started := time.Now()
-		scores, err := s.run.scoreChunk(ctx, c)
+		scores, done, err := s.run.scoreOf(ctx, u, i)
 		scored := time.Now()
 		if err != nil {
-			return fmt.Errorf("score %s %s, chunk %d of %d: %w", u.name(), u.formulation, i+1, len(u.chunks), err)
-		}
-		done := record.ChunkScores{Chunk: c.ID, Env: s.run.currentEnv, Computed: scores.Computed, LogProbs: scores.LogProbs}
-		if err := s.check(u, c, done); err != nil {
 			return err
 		}
 		if err := s.writer.Append(done); err != nil {
@@ -198,13 +194,24 @@ func (s *scoring) finish(q *queue, c *chunk, done record.ChunkScores, scoring, a
 		q.unit.name(), q.unit.formulation, q.instances, len(q.unit.preds), rate))
 }
 
-// check refuses log-probabilities that are not those of the chunk.
-func (s *scoring) check(u *unit, c *chunk, scores record.ChunkScores) error {
+// check refuses log-probabilities that are not those of chunk c.
+func (u *unit) check(c *chunk, scores record.ChunkScores) error {
 	if len(scores.LogProbs) != len(c.Tree.Wants) {
 		return fmt.Errorf("score %s %s: chunk %s has %d log-probabilities for %d wanted; the journal is of another plan",
 			u.name(), u.formulation, c.ID[:12], len(scores.LogProbs), len(c.Tree.Wants))
 	}
 	return nil
+}
+
+// scoreOf scores chunk i of a unit.
+func (r *Run) scoreOf(ctx context.Context, u *unit, i int) (engine.Scores, record.ChunkScores, error) {
+	c := &u.chunks[i]
+	s, err := r.scoreChunk(ctx, c)
+	if err != nil {
+		return s, record.ChunkScores{}, fmt.Errorf("score %s %s, chunk %d of %d: %w", u.name(), u.formulation, i+1, len(u.chunks), err)
+	}
+	done := record.ChunkScores{Chunk: c.ID, Env: r.currentEnv, Computed: s.Computed, LogProbs: s.LogProbs}
+	return s, done, u.check(c, done)
 }
 
 // scoreChunk scores one chunk. An engine that dies starts again with the chunk:
