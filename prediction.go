@@ -27,6 +27,10 @@ type Output struct {
 	Error  string       `json:"error,omitempty"`
 }
 
+// LogProbRounding is how far above 0 a log-probability may be by rounding, in nats.
+// What is further above is none.
+const LogProbRounding = 1e-6
+
 // Choice is the outcome of one score request. LogProb is nil exactly where
 // Error is set: a missing number is absent, never 0.
 type Choice struct {

@@ -228,7 +228,7 @@ func checkPrediction(p *olmes.Prediction, norms []olmes.Normalization) []string 
 			add("choice %d has both a log-probability and an error, or neither", i)
 		case c.LogProb != nil && (math.IsNaN(*c.LogProb) || math.IsInf(*c.LogProb, 0)):
 			add("choice %d has the log-probability %v", i, *c.LogProb)
-		case c.LogProb != nil && *c.LogProb > aboveMost || c.Unconditional != nil && *c.Unconditional > aboveMost:
+		case c.LogProb != nil && *c.LogProb > olmes.LogProbRounding || c.Unconditional != nil && *c.Unconditional > olmes.LogProbRounding:
 			add("choice %d has a log-probability above 0", i)
 		case c.LogProb != nil && c.TokenLogProbs != nil && !sums(c.TokenLogProbs, *c.LogProb):
 			add("choice %d: its tokens do not sum to its log-probability %v", i, *c.LogProb)
@@ -252,9 +252,6 @@ func checkPrediction(p *olmes.Prediction, norms []olmes.Normalization) []string 
 	}
 	return out
 }
-
-// aboveMost is how far above 0 rounding may put a log-probability, in nats.
-const aboveMost = 1e-6
 
 // sums reports whether parts add up to total but for rounding.
 func sums(parts []float64, total float64) bool {

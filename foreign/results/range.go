@@ -4,16 +4,15 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"olmes"
 )
 
-// Rounding is how far above 0 a log-probability may be by rounding, in nats.
-const Rounding = 1e-6
-
 // CheckLogProb returns an error where a number, which the file calls name, cannot be a
-// log-probability: it is above 0 by more than Rounding. What is not finite is left to
+// log-probability: it is above 0 by more than rounding makes it. What is not finite is left to
 // the caller.
 func CheckLogProb(name string, n Number) error {
-	if n.Finite() && n.Value > Rounding {
+	if n.Finite() && n.Value > olmes.LogProbRounding {
 		return fmt.Errorf("%s is %v; a log-probability is at most 0", name, n)
 	}
 	return nil
