@@ -24,14 +24,10 @@ func AuditFigures(a audit.Audit) ([]StudyFigure, error) {
 			}
 			s.Points = append(s.Points, figure.Named{Name: text, X: p.Claimed, Y: p.Above})
 		}
-		line := fmt.Sprintf("fit: slope %.2f", f.Line.Slope)
-		if f.Line.R2 != nil {
-			line += fmt.Sprintf(", R² %.2f", *f.Line.R2)
-		}
-		s.Fit = &figure.Fit{Slope: f.Line.Slope, Intercept: f.Line.Intercept, Name: line}
+		s.Fit = fitOf(f.Line)
 		title := "Claimed and own scores, " + name
 		s.About = figure.About{ID: figureID("audit", name), Title: title,
-			Description: fmt.Sprintf("%s: claimed minus own score over the claimed one, with the least-squares line; %s.", plural(len(f.Points), "claim"), line)}
+			Description: fmt.Sprintf("%s: claimed minus own score over the claimed one, with the least-squares line; %s.", plural(len(f.Points), "claim"), s.Fit.Name)}
 		svg, err := s.SVG()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", title, err)

@@ -197,16 +197,21 @@ func (s *Sheet) scatter(f *figures) {
 	}
 	var fitted *figure.Fit
 	if line, ok := stat.Line(xs, ys, 0.95); ok {
-		name := fmt.Sprintf("fit: slope %.2f", line.Slope)
-		if line.R2 != nil {
-			name += fmt.Sprintf(", R² %.2f", *line.R2)
-		}
-		fitted = &figure.Fit{Slope: line.Slope, Intercept: line.Intercept, Name: name}
+		fitted = fitOf(line)
 		caption += " The line is the least-squares fit."
 	}
 	f.add("scatter", caption, false, func(a figure.About) drawing {
 		return figure.Scatter{About: a, X: "mean CF accuracy, %", Y: "mean MCF accuracy, %", Points: points, Fit: fitted, Diagonal: "equal"}
 	}, "Multiple choice against cloze", strings.Join(said, ". ")+".")
+}
+
+// fitOf is a least-squares line with what it is called.
+func fitOf(line stat.Fit) *figure.Fit {
+	name := fmt.Sprintf("fit: slope %.2f", line.Slope)
+	if line.R2 != nil {
+		name += fmt.Sprintf(", R² %.2f", *line.R2)
+	}
+	return &figure.Fit{Slope: line.Slope, Intercept: line.Intercept, Name: name}
 }
 
 // subjects shows the parts of mmlu (or of another group), a series a model.
