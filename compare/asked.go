@@ -61,12 +61,8 @@ func (s *Set) findInstances(f *finder, u unit, form int) {
 			}
 			shared := overlap(m, h)
 			of := m.size() + h.size() - shared
-			has := "has"
-			if len(h.labels) > 1 {
-				has = "have"
-			}
 			say(h.labels, of-shared, of, "%s %s other instances than most runs: %d against %d, of which %d are shared; %d of %d are in one of them only",
-				shortened(h.labels, ", ", namesShown), has, h.size(), m.size(), shared, of-shared, of)
+				shortened(h.labels, ", ", namesShown), verb(h.labels, "has", "have"), h.size(), m.size(), shared, of-shared, of)
 		}
 		return
 	}
@@ -74,11 +70,7 @@ func (s *Set) findInstances(f *finder, u unit, form int) {
 	shared, union := sets[0], sets[0]
 	for i, h := range sets {
 		labels = append(labels, h.labels...)
-		has := "has"
-		if len(h.labels) > 1 {
-			has = "have"
-		}
-		text := fmt.Sprintf("%s %s %d", shortened(h.labels, ", ", namesShown), has, h.size())
+		text := fmt.Sprintf("%s %s %d", shortened(h.labels, ", ", namesShown), verb(h.labels, "has", "have"), h.size())
 		if i == 0 {
 			text += " instances"
 		}

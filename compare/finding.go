@@ -266,6 +266,14 @@ func (s *Set) absent(sd *side, u unit) (code string, blocks bool) {
 // namesShown is how many of something one line names.
 const namesShown = 5
 
+// verb is the form for so many runs.
+func verb(labels []string, one, several string) string {
+	if len(labels) > 1 {
+		return several
+	}
+	return one
+}
+
 // shortened joins names, of many the first ones.
 func shortened(names []string, by string, most int) string {
 	if len(names) > most {
@@ -279,10 +287,7 @@ func text(f *Finding, s *Set) string {
 	who := shortened(f.Labels, ", ", namesShown)
 	task := olmes.Label(f.Task, f.Variant)
 	form := strings.ToUpper(string(f.Formulation))
-	has, was, counts := "has", "was", "counts"
-	if len(f.Labels) > 1 {
-		has, was, counts = "have", "were", "count"
-	}
+	has, was, counts := verb(f.Labels, "has", "have"), verb(f.Labels, "was", "were"), verb(f.Labels, "counts", "count")
 	others := "most runs"
 	if f.against == theOthers {
 		others = "other runs"
