@@ -75,6 +75,22 @@ def machine():
     }
 
 
+def watched(command, needed, observe):
+    """Runs olmes: when each of its phases was done, and what observe, which gets its process id, gave then."""
+    at, seen, said = {}, {}, []
+    p = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    for text in p.stderr:
+        said.append(text)
+        phase, found, _ = text.partition(": done")
+        if found:
+            name = phase.split()[0]
+            at[name] = time.perf_counter()
+            seen[name] = observe(p.pid)
+    if p.wait() or not needed <= at.keys():
+        raise SystemExit(f"{' '.join(command)} failed:\n{''.join(said)}")
+    return at, seen
+
+
 class Bench:
     def __init__(self, args):
         self.args = args
@@ -181,17 +197,7 @@ class Bench:
             if name == "torch":
                 command += ["-m", folder_of_model, "--python", self.environments["transformers"].python]
             load = os.getloadavg()[0]
-            at, cpu = {}, {}
-            p = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-            said = []
-            for text in p.stderr:
-                said.append(text)
-                phase, found, _ = text.partition(": done")
-                if found:
-                    at[phase.split()[0]] = time.perf_counter()
-                    cpu[phase.split()[0]] = work.cpu_seconds(p.pid)
-            if p.wait() or not {"load", "prepare", "score"} <= at.keys():
-                raise SystemExit(f"{' '.join(command)} failed:\n{''.join(said)}")
+            at, cpu = watched(command, {"load", "prepare", "score"}, work.cpu_seconds)
             ended = time.perf_counter()
             with open(os.path.join(record, "manifest.json"), encoding="utf-8") as f:
                 manifest = json.load(f)

@@ -92,24 +92,13 @@ def run_olmes(olmes, server, line, args):
         record = os.path.join(folder, "record")
         command = [olmes, "run", "--engine", server.url, "-t", line.replace(".", ":"), "--limit", str(args.instances), "--no-reuse"]
         server.forget()
-        at, before, said = {}, None, []
-        p = subprocess.Popen([*command, "-o", record, "--runs", folder], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        for text in p.stderr:
-            said.append(text)
-            phase, found, _ = text.partition(": done")
-            if found:
-                at[phase.split()[0]] = time.perf_counter()
-                if phase.startswith("prepare"):
-                    before = server.computed()
-        if p.wait() or not {"prepare", "score"} <= at.keys():
-            raise SystemExit(f"{' '.join(command)} failed:\n{''.join(said)}")
-        after = server.computed()
+        at, seen = peers.watched([*command, "-o", record, "--runs", folder], {"prepare", "score"}, lambda _: server.computed())
         with open(os.path.join(record, "manifest.json"), encoding="utf-8") as f:
             tokens = json.load(f)["provenance"]["tokens"]
         texts = peers.output(olmes, "predictions", record).splitlines()
     predictions = {q["doc_id"]: q for q in map(json.loads, texts)}
     return {
-        "peer": "olmes", "seconds": at["score"] - at["prepare"], "tokens_server": after - before, "tokens": tokens,
+        "peer": "olmes", "seconds": at["score"] - at["prepare"], "tokens_server": seen["score"] - seen["prepare"], "tokens": tokens,
         "logprobs": {i: [c["logprob"] for c in q["choices"]] for i, q in predictions.items()},
     }  # fmt: skip
 
