@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -12,16 +11,10 @@ import (
 // modelOf is equal for runs of one model in one setting, which may be parts of one
 // evaluation; "" where the weights are not known.
 func modelOf(id record.Identity) string {
-	m := id.Model
-	m.FirstIDs = nil // of the first task's first request
-	if !m.Known() {
+	if !id.Model.Known() {
 		return ""
 	}
-	key, err := json.Marshal([]any{m, id.BOS, id.Window, id.Truncation, id.Tokenization, id.Precision, id.Engine.Name})
-	if err != nil {
-		return ""
-	}
-	return string(key)
+	return id.ModelKey()
 }
 
 // parts groups the runs of one model that hold different parts of an evaluation:

@@ -159,6 +159,18 @@ func (id Identity) Canonical() ([]byte, error) {
 	return canonical(doc, secret.Redact)
 }
 
+// ModelKey is equal for runs of one model in one setting, whatever they evaluate;
+// it is "" for an identity that cannot be encoded.
+func (id Identity) ModelKey() string {
+	m := id.Model
+	m.FirstIDs = nil // of the first task's first request
+	key, err := json.Marshal([]any{m, id.BOS, id.Window, id.Truncation, id.Tokenization, id.Precision, id.Engine.Name})
+	if err != nil {
+		return ""
+	}
+	return string(key)
+}
+
 // ID returns the run's id, 64 hexadecimal digits. It is "" for an identity
 // that cannot be encoded; Canonical tells why.
 func (id Identity) ID() string {

@@ -1,7 +1,6 @@
 package study
 
 import (
-	"encoding/json"
 	"maps"
 	"regexp"
 	"slices"
@@ -67,14 +66,11 @@ func Group(runs []*outcome.Run) []Model {
 
 // modelKey is equal for runs that may be of one model.
 func modelKey(r *outcome.Run) string {
-	id := r.Record.Identity
-	m := id.Model
-	m.FirstIDs = nil // of the first task's first request
-	key, err := json.Marshal([]any{base(r.Label), m, id.BOS, id.Window, id.Truncation, id.Tokenization, id.Precision, id.Engine.Name})
-	if err != nil {
+	key := r.Record.Identity.ModelKey()
+	if key == "" {
 		return r.Label
 	}
-	return string(key)
+	return base(r.Label) + "\x00" + key
 }
 
 // overlaps reports whether the model has anything of what the run has.
