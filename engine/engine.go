@@ -35,6 +35,9 @@ type Plan struct {
 	KVType         string `json:"kv_type"`         // type of the cache: "f16", "bf16" or "f32"
 }
 
+// Window is the most tokens of a request that are computed, by the standard.
+const Window = 2048
+
 // ChunkTokens returns the new tokens of a chunk (Plan.ChunkTokens) for a model of
 // so many parameters, 0 or less where they are not known. A chunk is what one
 // worker computes alone, so that small ones keep many cores busy in small runs,

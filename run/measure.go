@@ -156,7 +156,7 @@ func cause(ctx context.Context, err error) error {
 // measureTree makes a tree of size new tokens after a prefix, shorter where the
 // model's window is.
 func measureTree(s llamacpp.Shape, size int) (*trie.Tree, error) {
-	window := llamacpp.Window
+	window := engine.Window
 	if s.Context > 0 {
 		window = min(window, s.Context)
 	}

@@ -36,15 +36,12 @@ type Shape struct {
 	GPU         bool  // layers are computed on a GPU
 }
 
-// Window is the most tokens of a request that are computed, by the standard.
-const Window = 2048
-
 // window returns the most tokens of a request for this model.
 func (s Shape) window() int {
 	if s.Context > 0 {
-		return min(Window, s.Context)
+		return min(engine.Window, s.Context)
 	}
-	return Window
+	return engine.Window
 }
 
 // Bounds of what a batch's wanted logits take, in bytes. They are held as

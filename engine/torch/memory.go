@@ -8,10 +8,6 @@ import (
 	"olmes/engine"
 )
 
-// Window is the most tokens of a request that are computed, by the standard.
-// What a plan takes of memory is estimated for trees that are nowhere deeper.
-const Window = 2048
-
 // Footprint is what scoring with a plan takes of memory at most beside the
 // model's weights, in bytes. It is the worker's estimate, rather too high than
 // too low.
@@ -45,13 +41,13 @@ type planArgs struct {
 	Rows  int `json:"rows,omitempty"`
 }
 
-// Memory asks the workers, now that the model is loaded, what each plan takes
-// and what is free. machine is how many bytes of the machine's own memory can
-// be taken, 0 where that is not known; it counts for models on the processor.
-// Workers on one device share what it has. Of several, the one with least free
-// counts.
+// Memory asks the workers, now that the model is loaded, what each plan takes for
+// trees that are nowhere deeper than engine.Window, and what is free. machine is how
+// many bytes of the machine's own memory can be taken, 0 where that is not known; it
+// counts for models on the processor. Workers on one device share what it has. Of
+// several, the one with least free counts.
 func (e *Engine) Memory(ctx context.Context, plans []engine.Plan, machine int64) (Memory, error) {
-	args := memoryArgs{Window: Window}
+	args := memoryArgs{Window: engine.Window}
 	for _, p := range plans {
 		args.Plans = append(args.Plans, planArgs{p.Batch, p.Rows})
 	}

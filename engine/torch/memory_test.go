@@ -17,7 +17,7 @@ type simulated struct{ cache, token, pair, row int64 }
 func (s simulated) needs(plans []engine.Plan) (out []Footprint) {
 	for _, p := range plans {
 		b := int64(p.Batch)
-		out = append(out, Footprint{Cache: s.cache * (3*Window + b), Logits: s.row * int64(p.Rows), Other: b*s.token + b*(Window+b)*s.pair + 64<<20})
+		out = append(out, Footprint{Cache: s.cache * (3*engine.Window + b), Logits: s.row * int64(p.Rows), Other: b*s.token + b*(engine.Window+b)*s.pair + 64<<20})
 	}
 	return out
 }
