@@ -46,8 +46,6 @@ type ExitError struct {
 	State string   // "exit status 2", "signal: killed"; "killed by this program, …"
 	Log   []string // its last lines
 	Wrote string   // text on its standard output where a frame was expected
-
-	loaded bool // the process had answered before
 }
 
 func (e *ExitError) Error() string {
@@ -66,11 +64,8 @@ func (e *ExitError) Error() string {
 
 // Hint says what the user can do.
 func (e *ExitError) Hint() string {
-	switch {
-	case e.Wrote != "":
+	if e.Wrote != "" {
 		return outputHint
-	case e.loaded:
-		return "what a run has finished is kept: the same command with --resume goes on"
 	}
 	return ""
 }
@@ -168,7 +163,6 @@ func (e *Engine) process(ctx context.Context) (*process, error) {
 		}
 	}
 	p.client.Grace = e.o.Grace
-	p.loaded.Store(true)
 	e.p, e.hello = p, p.hello
 	return p, nil
 }

@@ -202,6 +202,7 @@ func TestGroup(t *testing.T) {
 		e, pid := grandchild(t)
 		syscall.Kill(e.PID(), syscall.SIGKILL)
 		gone(t, pid)
+		<-e.p.ended // before that a call is one in progress
 		if s, err := e.Score(t.Context(), path); err != nil || len(s.LogProbs) != 1 {
 			t.Errorf("the next child: %v, %v", s, err)
 		}

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"olmes/engine"
@@ -27,8 +26,7 @@ type process struct {
 	ended  chan struct{} // closed when the child has been waited for
 	state  error         // of Wait; read after ended
 	once   sync.Once
-	loaded atomic.Bool // all that comes before the first request is done
-	reason string      // why this program killed it, "" where it did not; read after end
+	reason string // why this program killed it, "" where it did not; read after end
 }
 
 // spawn starts a child and exchanges hellos.
@@ -142,7 +140,7 @@ func (p *process) explain(err error) error {
 	case p.state != nil:
 		state = p.state.Error()
 	}
-	return &ExitError{State: state, Log: p.tail.last(), Wrote: wrote, loaded: p.loaded.Load()}
+	return &ExitError{State: state, Log: p.tail.last(), Wrote: wrote}
 }
 
 // endsWithin waits for the child's end and reports whether it has come.

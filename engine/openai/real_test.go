@@ -329,6 +329,7 @@ func kills(t *testing.T, s *server.Server, child bool) {
 	proxy.RefuseFor(10 * time.Second)
 	p.compare(t, "refused for ten seconds and not", want, p.sums(t, e), 1e-3)
 	pid := s.PID()
+	syscall.Kill(pid, syscall.SIGSTOP) // it cannot answer before it is killed
 	time.AfterFunc(300*time.Millisecond, func() { syscall.Kill(pid, syscall.SIGKILL) })
 	p.compare(t, "killed in the middle and not", want, p.sums(t, e), 1e-3)
 	if s.PID() == pid {

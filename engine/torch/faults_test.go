@@ -92,9 +92,9 @@ func TestKilledWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := e.PIDs()[0]
-	big := questions(t, 900, 300)
+	syscall.Kill(first, syscall.SIGSTOP) // it cannot answer before it is killed
 	time.AfterFunc(50*time.Millisecond, func() { syscall.Kill(first, syscall.SIGKILL) })
-	_, err = e.Score(t.Context(), big)
+	_, err = e.Score(t.Context(), questions(t, 900, 300))
 	var exit *child.ExitError
 	if !errors.As(err, &exit) || !strings.Contains(exit.State, "killed") {
 		t.Errorf("error %v, want an ExitError by a kill", err)

@@ -120,6 +120,38 @@ func TestTextForFrames(t *testing.T) {
 	}
 }
 
+// full is an input that takes nothing.
+type full struct{ io.WriteCloser }
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+// What an engine has written before it took no more input is read, also where it
+// comes a little later.
+func TestLastWords(t *testing.T) {
+	r, w := io.Pipe()
+	client := NewClient(r, full{})
+	go func() {
+		time.Sleep(100 * time.Millisecond)
+		io.WriteString(w, "Traceback of a program\n")
+		w.Close()
+	}()
+	var frame *FrameError
+	if _, err := client.Stats(t.Context()); !errors.As(err, &frame) || frame.Wrote != "Traceback of a program\n" {
+		t.Errorf("error %v, want the text in a FrameError", err)
+	}
+
+	r, open := io.Pipe() // it says nothing, and its output stays open
+	client = NewClient(r, full{})
+	if _, err := client.Stats(t.Context()); !errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), "broken pipe") {
+		t.Errorf("error %v, want ErrClosed for the broken pipe", err)
+	}
+	open.Close()
+	<-client.Done()
+	if _, err := client.Stats(t.Context()); !errors.Is(err, ErrClosed) {
+		t.Errorf("error %v, want ErrClosed", err)
+	}
+}
+
 func TestErrorsWithoutReason(t *testing.T) {
 	for _, e := range []Error{{}, {Kind: KindCancelled}, {Kind: KindFailed, Message: " \n"}, {Kind: KindInput}, {Kind: "\x1b[1m"}, {Kind: KindUnsupported}} {
 		client := answering(t, as(func(h *Header) { h.Error = &e }))

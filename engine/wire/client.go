@@ -26,6 +26,10 @@ var ErrClosed = errors.New("connection to the engine has ended")
 // that neither side holds all texts of a large run twice.
 const frameTexts = 4 << 20
 
+// lastRead is how long an engine's output is still read when its input takes no
+// more.
+const lastRead = time.Second
+
 // Client is an engine at the other end of two streams. Its methods may be
 // called from several goroutines; the engine serves them in turn.
 type Client struct {
@@ -168,7 +172,8 @@ func (c *Client) Call(ctx context.Context, op string, args, result any, body []b
 	go func() { written <- c.write(f) }()
 
 	cancelled := ctx.Done()
-	var timeout <-chan time.Time
+	var timeout, unread <-chan time.Time
+	var broken error // of writing
 	for {
 		select {
 		case out := <-answer:
@@ -177,11 +182,17 @@ func (c *Client) Call(ctx context.Context, op string, args, result any, body []b
 			}
 			return finish(out, result)
 		case err := <-written:
-			if err != nil {
-				c.forget(f.Header.ID)
-				return nil, fmt.Errorf("%s: %w: %w", op, ErrClosed, err)
-			}
 			written = nil
+			if err != nil {
+				// An engine that takes no more input may have said why, which is read next.
+				broken = fmt.Errorf("%s: %w: %w", op, ErrClosed, err)
+				timer := time.NewTimer(lastRead)
+				defer timer.Stop()
+				unread = timer.C
+			}
+		case <-unread:
+			c.forget(f.Header.ID)
+			return nil, broken
 		case <-c.done:
 			select {
 			case out := <-answer: // it came just before the end
@@ -190,6 +201,10 @@ func (c *Client) Call(ctx context.Context, op string, args, result any, body []b
 			}
 			c.mu.Lock()
 			defer c.mu.Unlock()
+			delete(c.pending, f.Header.ID)
+			if broken != nil && !errors.Is(c.ended, ErrProtocol) {
+				return nil, broken
+			}
 			return nil, fmt.Errorf("%s: %w", op, c.ended)
 		case <-cancelled:
 			cancelled = nil
