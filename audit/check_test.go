@@ -23,7 +23,7 @@ func TestQuotient(t *testing.T) {
 		digits := rapid.IntRange(0, 3).Draw(t, "digits")
 		number := func(name string, zero bool) Number {
 			n := rapid.IntRange(-2000, 2000).Filter(func(n int) bool { return zero || n != 0 }).Draw(t, name)
-			return Number{float64(n) / math.Pow10(digits), digits}
+			return Number{Value: float64(n) / math.Pow10(digits), Decimals: digits}
 		}
 		a, b := number("a", true).span(), number("b", false).span()
 		r := quotient(a, b)

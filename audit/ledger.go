@@ -93,6 +93,8 @@ const (
 type Number struct {
 	Value    float64
 	Decimals int // digits printed after the point
+
+	given bool // it was read
 }
 
 // Bounds of a number: any that is published lies far within, and what checks
@@ -112,7 +114,7 @@ func parseNumber(text string) (Number, error) {
 	if math.Abs(v) > maxNumber || len(fraction) > maxDecimals {
 		return Number{}, fmt.Errorf("%.40q is out of range: numbers are up to %.0f, with up to %d decimals", text, float64(maxNumber), maxDecimals)
 	}
-	return Number{v, len(fraction)}, nil
+	return Number{v, len(fraction), true}, nil
 }
 
 // Half is half a unit of the last digit: the value printed stands for any
@@ -172,6 +174,8 @@ func (l *Ledger) check() error {
 		where := fmt.Sprintf("claim %d (%s)", i+1, c.name())
 		_, twice := values[c.ID]
 		switch {
+		case !c.Value.given:
+			return fmt.Errorf("%s: it has no value", where)
 		case !slices.Contains([]Kind{Score, Difference, WinShare, Oracle, Error, Count, Other}, c.Kind):
 			return fmt.Errorf("%s: kind %q is not known", where, c.Kind)
 		case !slices.Contains([]Bound{"", Low, High, About}, c.Bound):

@@ -121,6 +121,8 @@ func TestReadFaults(t *testing.T) {
 		{"unclosed", "title: \"a\n", "line 1: "},
 		{"long line", "title: \"" + long + "\"\nitems: [" + long + "\n", "line 2: "},
 		{"long key", long + ": 1\n", "unknown field"},
+		{"escaped escape", "title: \"\\e[31mred\"\n", "line 1: this text has the character U+001B"},
+		{"written right to left", "title: a\u202eb\n", "the character U+202E"},
 		{"escapes", "\"\\e[31mred\": 1\n", "unknown field"},
 	} {
 		err := Read(strings.NewReader(c.text), new(sample))

@@ -6,10 +6,18 @@ import (
 	"math/big"
 	"reflect"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 )
+
+// unseen reports whether a character does something on a terminal other than being
+// shown or ending a line.
+func unseen(r rune) bool {
+	return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r)
+}
 
 // reader is a type that reads its own text.
 type reader interface{ UnmarshalYAML([]byte) error }
@@ -73,6 +81,10 @@ func (d *source) set(node ast.Node, to reflect.Value) error {
 	case reflect.String:
 		if !scalar {
 			return d.at(node, noun(node)+" where a text is wanted")
+		}
+		if i := strings.IndexFunc(text, unseen); i >= 0 {
+			r, _ := utf8.DecodeRuneInString(text[i:])
+			return d.at(node, fmt.Sprintf("this text has the character %U, which a terminal takes for more than text", r))
 		}
 		to.SetString(text)
 	default:
