@@ -138,6 +138,23 @@ func (e nameless) Describe(ctx context.Context) (engine.Description, error) {
 	return d, err
 }
 
+type garish struct{ *enginetest.Bigram }
+
+func (e garish) Describe(ctx context.Context) (engine.Description, error) {
+	d, err := e.Bigram.Describe(ctx)
+	d.WeightType = "F16\x1b[31m"
+	return d, err
+}
+
+// What any engine says of itself is one line of plain text.
+func TestDescriptionChecked(t *testing.T) {
+	c, env := bigramRun(t, &enginetest.Bigram{})
+	env.Start = func(context.Context, Setup) (engine.Engine, error) { return garish{&enginetest.Bigram{}}, nil }
+	if _, err := Do(t.Context(), c, Options{}, env); err == nil || !strings.Contains(err.Error(), "weight_type: it has the character U+001B") {
+		t.Errorf("error %v, want one on weight_type", err)
+	}
+}
+
 // Engines never take each other's chunks, whatever they call their model.
 func TestReuseStaysWithEngine(t *testing.T) {
 	c, env := bigramRun(t, &enginetest.Bigram{})

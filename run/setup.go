@@ -89,6 +89,9 @@ func (r *Run) readEngine(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("ask the engine who it is: %w", err)
 	}
+	if err := d.Check(); err != nil {
+		return err
+	}
 	if d.Architecture == "" {
 		d.Architecture = r.setup.Model.Architecture
 	}

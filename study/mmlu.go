@@ -1,6 +1,7 @@
 package study
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -100,6 +101,9 @@ func MMLU(models []Model, o MMLUOptions) (MMLUStudy, error) {
 	return out, nil
 }
 
+// ErrNoSubject says that a run lacks a subject that was asked for.
+var ErrNoSubject = errors.New("it does not hold the subject")
+
 // subset is the unit with some of its tasks alone.
 func (u Unit) subset(names []string) (Unit, error) {
 	if len(names) == 0 {
@@ -122,7 +126,7 @@ func (u Unit) subset(names []string) (Unit, error) {
 			for i := range have {
 				have[i] = strings.TrimPrefix(have[i], full.Name+"_")
 			}
-			return u, fmt.Errorf("it does not hold the subject %q of %s; it has %s", name, full.Name, strings.Join(have, ", "))
+			return u, fmt.Errorf("%w %q of %s; it has %s", ErrNoSubject, name, full.Name, strings.Join(have, ", "))
 		}
 	}
 	return u, nil

@@ -254,12 +254,16 @@ func nearText(b *strings.Builder, p compare.Pair) {
 		return
 	}
 	n := p.Average.Comparisons[0].Near
+	average := "average "
+	if len(p.Average.Tasks) == 1 {
+		average = ""
+	}
 	by := "the noise that both runs measured"
 	if n.Stated {
 		by = "a stated margin, as not both runs measured their noise"
 	}
-	fmt.Fprintf(b, "\nNear-ties, by %s: %d of A, %d of B; they may turn %d outcomes and leave the average difference between %s and %s.\n",
-		by, n.A, n.B, n.Turns, signed(n.Low), signed(n.High))
+	fmt.Fprintf(b, "\nNear-ties, by %s: %d of A, %d of B; they may turn %d outcomes and leave the %sdifference between %s and %s.\n",
+		by, n.A, n.B, n.Turns, average, signed(n.Low), signed(n.High))
 }
 
 func warningText(b *strings.Builder, rows []compare.Row) {

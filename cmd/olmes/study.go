@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -287,6 +288,9 @@ instances of a subject taken as alike. Also of some subjects alone, or under oth
 			}
 			o.Variant, o.Level = f.variant, b.Level
 			s, err := study.MMLU(models, o)
+			if errors.Is(err, study.ErrNoSubject) {
+				err = &run.UsageError{Err: err}
+			}
 			if err != nil {
 				return err
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"olmes/engine"
 	"olmes/secret"
 )
 
@@ -207,7 +208,7 @@ func statusError(c *client, path string, resp *http.Response, data []byte) error
 			text = known.Message
 		}
 	}
-	e := &StatusError{Path: path, Status: resp.StatusCode, Text: c.redact(text[:min(len(text), 500)])}
+	e := &StatusError{Path: path, Status: resp.StatusCode, Text: c.redact(engine.Line(text[:min(len(text), 500)]))}
 	after := time.Duration(0)
 	if v := resp.Header.Get("Retry-After"); v != "" {
 		if seconds, err := strconv.Atoi(v); err == nil {

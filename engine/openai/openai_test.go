@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -312,6 +313,17 @@ func TestKey(t *testing.T) {
 	}
 	if text := err.Error() + log.String(); strings.Contains(text, wrong) {
 		t.Errorf("the key stands in %q", text)
+	}
+}
+
+// A server's words are shown as text, whatever a terminal would take them for.
+func TestStatusText(t *testing.T) {
+	c := newClient(Options{URL: "http://127.0.0.1:1"})
+	for _, body := range []string{"no \x1b[31mmodel", `{"error": {"message": "no \u001b[31mmodel"}}`, `{"message": "no \u001b[31mmodel"}`} {
+		err := statusError(c, "/v1/models", &http.Response{StatusCode: 404}, []byte(body))
+		if !strings.Contains(err.Error(), `no \x1b[31mmodel`) || strings.Contains(err.Error(), "\x1b") {
+			t.Errorf("%q: error %q", body, err)
+		}
 	}
 }
 
