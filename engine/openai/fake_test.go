@@ -39,8 +39,10 @@ type fake struct {
 	floor    float64
 	wobble   float64 // adds so much to every second answer
 	null     bool    // tells null for unlikely tokens
+	padding  int32   // ids beyond the tokenizer's, of which it dies where it is to write one
 
 	calls atomic.Int64
+	died  atomic.Bool
 }
 
 // table holds the bigram's log-probabilities, by token and next token.
@@ -182,8 +184,15 @@ func (f *fake) complete(w http.ResponseWriter, r *http.Request) {
 			refuse(w, http.StatusBadRequest, fmt.Sprintf("this model takes %d tokens, you asked for %d", f.limit(), len(ids)+tokens))
 			return
 		}
+		if last := slices.Max(append(req.Named, 0)); last > enginetest.BigramEOS && last <= enginetest.BigramEOS+f.padding {
+			f.died.Store(true)
+		}
+		if f.died.Load() {
+			refuse(w, http.StatusInternalServerError, "the engine has died")
+			return
+		}
 		for _, id := range append(slices.Clone(ids), req.Named...) {
-			if id < 0 || id > enginetest.BigramEOS {
+			if id < 0 || id > enginetest.BigramEOS+f.padding {
 				refuse(w, http.StatusBadRequest, "a token is out of the vocabulary")
 				return
 			}
@@ -249,7 +258,7 @@ func (f *fake) logprobs(req *fakeRequest, ids []int32, generate int, more float6
 			tops = append(tops, nil)
 		}
 	}
-	last := ids[len(ids)-1]
+	last := min(ids[len(ids)-1], enginetest.BigramEOS)
 	for range generate {
 		next := f.likely(last, 1)[0]
 		tokens = append(tokens, name(next))

@@ -316,6 +316,22 @@ func TestKey(t *testing.T) {
 	}
 }
 
+// A model may have more ids than its tokenizer has tokens: how many is found without
+// asking for any of them, of which a server may die.
+func TestPadding(t *testing.T) {
+	for _, padding := range []int32{0, 7, 3000} {
+		f := fake{vllm: true, zero: true, padding: padding}
+		e, err := f.open(t, Options{})
+		if err != nil {
+			t.Fatalf("padding %d: %v", padding, err)
+		}
+		exact(t, e, tree(t))
+		if d, err := e.Describe(t.Context()); err != nil || d.Vocab != int(enginetest.BigramEOS+1+padding) {
+			t.Errorf("padding %d: a vocabulary of %d (%v), want %d", padding, d.Vocab, err, enginetest.BigramEOS+1+padding)
+		}
+	}
+}
+
 // A server's words are shown as text, whatever a terminal would take them for.
 func TestStatusText(t *testing.T) {
 	c := newClient(Options{URL: "http://127.0.0.1:1"})

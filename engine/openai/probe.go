@@ -309,13 +309,16 @@ func (p *probe) echoes(ctx context.Context) error {
 	return nil
 }
 
-// vocab finds the number of token ids: what is beyond is refused.
+// vocab finds the number of token ids: what is beyond is refused. The ids that are
+// tried stand in prompts and their log-probabilities are not asked for: models may
+// have more ids than their tokenizers have tokens, and vLLM 0.32 dies of writing
+// such a one as text.
 func (p *probe) vocab(ctx context.Context, b *completions) error {
 	if p.d.Vocab > 0 {
 		return nil
 	}
 	known := func(id int) (bool, error) {
-		_, _, err := b.ask(ctx, []*job{{ids: p.ids[:2], from: 2, tokens: []int32{int32(id)}}})
+		_, _, err := b.ask(ctx, []*job{{ids: []int32{p.ids[0], int32(id)}, from: 2, tokens: p.ids[:1]}})
 		var status *StatusError
 		if errors.As(err, &status) && status.Status/100 == 4 {
 			return false, nil

@@ -54,9 +54,9 @@ func (t *tail) last() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var raised, faults []string
-	for _, line := range t.lines {
-		if m := exception.FindStringSubmatch(line); m != nil && !slices.Contains(raised, m[1]) {
-			raised = append(raised, m[1])
+	for i, line := range t.lines {
+		if m := exception.FindStringSubmatch(line); m != nil && !slices.Contains(raised, m[1]+refused(t.lines[i+1:], m[1])) {
+			raised = append(raised, m[1]+refused(t.lines[i+1:], m[1]))
 		}
 		lower := strings.ToLower(line)
 		if strings.Contains(lower, "error") || strings.Contains(line, "GGML_ASSERT") || strings.Contains(lower, "out of memory") {
@@ -72,6 +72,23 @@ func (t *tail) last() []string {
 		return faults[max(0, len(faults)-3):]
 	}
 	return t.lines[max(0, len(t.lines)-3):]
+}
+
+// refused is what follows the exception of pydantic, which says what it refuses in
+// the lines after it.
+func refused(after []string, exception string) string {
+	if !strings.Contains(exception, " validation error") {
+		return ""
+	}
+	text := ":"
+	for _, line := range after[:min(len(after), 3)] {
+		line, _, ends := strings.Cut(line, " [type=")
+		text += " " + line
+		if ends {
+			return text
+		}
+	}
+	return ""
 }
 
 func joined(lines []string) string { return strings.Join(lines, " | ") }
