@@ -9,8 +9,10 @@ import (
 
 	"olmes/artifact"
 	"olmes/engine"
+	"olmes/engine/child"
 	"olmes/engine/enginetest"
 	"olmes/record"
+	"olmes/trie"
 )
 
 // Settings that mean nothing to the engine asked for are refused before anything
@@ -136,6 +138,24 @@ func (e nameless) Describe(ctx context.Context) (engine.Description, error) {
 	d, err := e.Bigram.Describe(ctx)
 	d.Architecture, d.AddBOS = "", e.adds
 	return d, err
+}
+
+// An engine that dies of a chunk again and again ends the run with word of what
+// goes on with it; with the reason alone where it has written what is no frame.
+func TestDyingEngineHint(t *testing.T) {
+	for wrote, resume := range map[string]bool{"": true, "Traceback": false} {
+		c, env := bigramRun(t, &enginetest.Bigram{Before: func(context.Context, *trie.Tree) error {
+			return &child.ExitError{State: "exit status 3", Wrote: wrote}
+		}})
+		_, err := Do(t.Context(), c, Options{}, env)
+		var died *child.ExitError
+		if !errors.As(err, &died) {
+			fetched(t, err)
+		}
+		if died == nil || strings.Contains(artifact.Hint(err), "--resume") != resume {
+			t.Errorf("wrote %q: %v, hint %q", wrote, err, artifact.Hint(err))
+		}
+	}
 }
 
 type garish struct{ *enginetest.Bigram }
