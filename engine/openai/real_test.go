@@ -91,24 +91,39 @@ func llamaServer(t *testing.T) *server.Server {
 	return s
 }
 
-// vllm starts vLLM in 32 bits. It is a test of its own command, since making its
-// environment takes 3 GB: OLMES_VLLM=1 go test ./engine/openai -run VLLM.
-func vllm(t *testing.T) *server.Server {
+// vllmPython is the interpreter that has vLLM. It is a test of its own command,
+// since making its environment takes 3 GB: OLMES_VLLM=1 go test ./engine/openai -run VLLM.
+func vllmPython(t *testing.T) string {
 	t.Helper()
 	if os.Getenv("OLMES_VLLM") == "" {
 		t.Skip("set OLMES_VLLM=1 to test with vLLM; its environment takes 3 GB")
 	}
-	python := servertest.VLLM(t)
+	return servertest.VLLM(t)
+}
+
+// startVLLM starts vLLM in 32 bits with a model's folder.
+func startVLLM(t *testing.T, python, folder string) (*server.Server, error) {
+	t.Helper()
+	s, err := server.Start(t.Context(), server.Options{Kind: server.VLLM, Python: python, Model: folder, DType: "float32",
+		Args: servertest.VLLMArgs(), Env: servertest.VLLMEnv(), Log: filepath.Join(t.TempDir(), "log")})
+	if err == nil {
+		t.Cleanup(func() { s.Close() })
+	}
+	return s, err
+}
+
+// vllm starts vLLM with SmolLM2.
+func vllm(t *testing.T) *server.Server {
+	t.Helper()
+	python := vllmPython(t)
 	folder := os.Getenv("OLMES_VLLM_MODEL")
 	if folder == "" {
 		folder = torchtest.SmolLM2(t)
 	}
-	s, err := server.Start(t.Context(), server.Options{Kind: server.VLLM, Python: python, Model: folder, DType: "float32",
-		Args: servertest.VLLMArgs(), Env: servertest.VLLMEnv(), Log: filepath.Join(t.TempDir(), "log")})
+	s, err := startVLLM(t, python, folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Close() })
 	return s
 }
 

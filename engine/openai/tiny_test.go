@@ -3,28 +3,20 @@
 package openai_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"olmes/engine/openai"
-	"olmes/engine/openai/server"
-	"olmes/engine/openai/servertest"
 	"olmes/engine/tinymodels"
 )
 
 // The small models of the paper's architectures through vLLM, against plain
 // transformers forwards in 32 bits.
 func TestVLLMTinyModels(t *testing.T) {
-	if os.Getenv("OLMES_VLLM") == "" {
-		t.Skip("set OLMES_VLLM=1 to test with vLLM; its environment takes 3 GB")
-	}
-	python := servertest.VLLM(t)
+	python := vllmPython(t)
 	for _, m := range tinymodels.All(t) {
 		t.Run(m.Name, func(t *testing.T) {
-			s, err := server.Start(t.Context(), server.Options{Kind: server.VLLM, Python: python, Model: m.Dir, DType: "float32",
-				Args: servertest.VLLMArgs(), Env: servertest.VLLMEnv(), Log: filepath.Join(t.TempDir(), "log")})
+			s, err := startVLLM(t, python, m.Dir)
 			if m.ModelType == "mpt" {
 				// vLLM served this architecture up to its version 0.28.
 				if err == nil || !strings.Contains(err.Error(), "MPTForCausalLM was supported in vLLM until v0.28.0") {
@@ -35,7 +27,6 @@ func TestVLLMTinyModels(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer s.Close()
 			strategies := []string{openai.Step, openai.Echo}
 			if m.Tokenizer == "sentencepiece" {
 				// A step makes the model say a token, at random. Where that is one of the

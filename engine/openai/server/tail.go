@@ -55,8 +55,10 @@ func (t *tail) last() []string {
 	defer t.mu.Unlock()
 	var raised, faults []string
 	for i, line := range t.lines {
-		if m := exception.FindStringSubmatch(line); m != nil && !slices.Contains(raised, m[1]+refused(t.lines[i+1:], m[1])) {
-			raised = append(raised, m[1]+refused(t.lines[i+1:], m[1]))
+		if m := exception.FindStringSubmatch(line); m != nil {
+			if text := m[1] + refused(t.lines[i+1:], m[1]); !slices.Contains(raised, text) {
+				raised = append(raised, text)
+			}
 		}
 		lower := strings.ToLower(line)
 		if strings.Contains(lower, "error") || strings.Contains(line, "GGML_ASSERT") || strings.Contains(lower, "out of memory") {
